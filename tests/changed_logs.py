@@ -9,7 +9,7 @@ import torch
 
 from nopg.data import Schema, Transitions
 
-__all__ = ["CHANGES", "CLOSE", "Change", "linear_run", "twice", "weighted"]
+__all__ = ["ALL_AT_ONCE", "CHANGES", "CLOSE", "Change", "linear_run", "twice", "weighted"]
 
 # Of the range of returns: rounding of numbers that were shifted by a thousand of their spreads, through a
 # regression and a few hundred steps, is far below.
@@ -109,6 +109,8 @@ CHANGES = {
     "actions in other units": Change(actions=(0.01, 0.0)),
     "episodes in another order": Change(episodes=True),
 }
+
+ALL_AT_ONCE = Change(reward=(0.1, 100.0), states=(250.0, 30.0), actions=(0.01, -20.0), episodes=True)
 
 
 def weighted(data: Transitions, weights: torch.Tensor) -> Transitions:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from nopg._expressions import Condition, Expression
+from nopg._formula_limits import formula_limits
 from nopg.errors import ArgumentError
 
 LEVEL, VALVE = torch.tensor([0.5, 2.0, 3.0]), torch.tensor([1.0, -1.0, 0.0])
@@ -92,3 +93,26 @@ def test_anything_else_is_refused_by_name(text: str, message: str) -> None:
 
 def test_numbers_of_a_formula_may_be_infinite_where_columns_make_them_so() -> None:
     assert Expression("1 / level")({"level": torch.tensor([0.0])}).tolist() == [math.inf]
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("-(level - 1) ** 2 - 0.1 * abs(valve)", -math.inf, 0.0),
+        ("3 - (level - valve) * (level - valve)", -math.inf, 3.0),
+        ("3 * (level > 1) - tanh(valve) / 2", -0.5, 3.5),
+        ("min(level, 2) - max(valve, 0)", -math.inf, 2.0),
+        ("max(1 - level ** 2, 0) * cos(valve)", -1.0, 1.0),
+        ("sqrt(exp(level)) / -2", -math.inf, 0.0),
+        ("level ** 3 + valve / level", -math.inf, math.inf),
+        ("(2 + cos(level)) ** 2", 1.0, 9.0),
+    ],
+)
+def test_a_formula_keeps_its_limits_whatever_the_columns_are(text: str, low: float, high: float) -> None:
+    formula, rng = Expression(text), torch.Generator().manual_seed(0)
+    assert formula_limits(formula) == pytest.approx((low, high))
+    level, valve = (
+        torch.randn(2, 1000, generator=rng, dtype=torch.float64) * torch.logspace(-3, 3, 1000).double()
+    )
+    values = formula({"level": level, "valve": valve})
+    assert bool(((values >= low) & (values <= high)).all())

@@ -36,7 +36,7 @@ def _found(env: BuildEnvironment, target: str) -> tuple[str, ObjectEntry] | None
     objects = env.domains.python_domain.objects
     if parts[0] == "nopg" and len(public) > 1:
         # The package's own names are documented there, the others in their package.
-        names = (".".join(public), ".".join(["nopg", *public[2:]]))
+        names = (".".join(public), *([".".join(["nopg", *public[2:]])] if public[2:] else []))
         return next(((name, objects[name]) for name in names if name in objects), None)
     ending = "." + ".".join(parts)
     found = [(name, entry) for name, entry in objects.items() if name.endswith(ending) and not entry.aliased]

@@ -55,6 +55,28 @@ def test_a_logarithmic_cost_gives_the_regulator_of_its_error() -> None:
     assert logarithmic.gain[0].tolist() == pytest.approx(quadratic.gain[0].tolist(), rel=1e-2)
 
 
+def test_moves_of_an_action_and_of_a_state_cost_what_their_columns_do() -> None:
+    rng = np.random.default_rng(0)
+    level, valve = np.ones(301), rng.uniform(0.25, 0.75, 300)
+    for t, opened in enumerate(valve):
+        level[t + 1] = level[t] + 0.2 * (2.0 * opened - level[t])
+    columns = {"state_names": ["level"], "action_names": ["valve"], "episodes": np.zeros(300, dtype=int)}
+    data = Transitions.from_arrays(level[:-1], valve, np.zeros(300), level[1:], **columns).derive(
+        lags={"valve": 1}
+    )
+    laws = []
+    for reward in (
+        "-(level - 1)**2 - 0.5*diff(valve)**2 - diff(level)**2",
+        "-(level - 1)**2 - 0.5*(valve - valve_lag1)**2 - (next(level) - level)**2",
+    ):
+        fit = LinearQuadraticFit.of(data.with_reward(reward))
+        assert fit is not None
+        laws.append(fit.regulator(0.95))
+    one, other = (law for law in laws if law is not None)
+    assert one.gain[0].tolist() == pytest.approx(other.gain[0].tolist(), rel=1e-6)
+    assert abs(float(one.gain[0, data.schema.states.index("valve_lag1")])) > 0.3
+
+
 def test_the_price_of_actions_leaves_the_set_point_where_it_is() -> None:
     fit = LinearQuadraticFit.of(log("-(level - goal)**2"))
     assert fit is not None

@@ -92,7 +92,7 @@ def test_a_constant_reward_is_worth_its_annuity() -> None:
         data.states, data.actions, torch.full((150,), 2.0), data.next_states, episodes=data.episodes
     )
     problem = MultistepProblem.build(LocalModel(constant), data.states[:3], 0.8, horizon=3, num_nodes=30)
-    found = problem.solve(GAIN).without_leaving()
+    found = problem.solve(GAIN).without_leaving
     assert found.returns.tolist() == pytest.approx([2.0 / 0.2], rel=1e-9)
     assert found.values[0].tolist() == pytest.approx([10.0] * 30, rel=1e-9)
 
@@ -114,7 +114,7 @@ def test_ends_cut_the_annuity() -> None:
             return torch.full((len(features), 1), 0.1, dtype=torch.float64)
 
     # From .55 five steps of .1 pass 1: 1 + γ + γ² + γ³ + γ⁴.
-    found = problem.solve(Push()).without_leaving()
+    found = problem.solve(Push()).without_leaving
     assert float(found.returns[0]) == pytest.approx(sum(0.9**t for t in range(5)), abs=1e-6)
 
 

@@ -16,34 +16,24 @@ PAGE = ROOT / "docs/reference/command-line.md"
 SHARED = ("config", *LogOptions.__dataclass_fields__)
 HEAD = """# Command line
 
-`pip install '.[cli,figures]'` installs the command `nopg`. This page is what `nopg COMMAND --help` prints.
+`pip install '.[cli,figures]'` installs the command `nopg`; this page is its `--help`.
 
 {commands}
 
-RUN is the file that `fit` writes. Every command but `init` has `--json`, which prints the results for programs; messages and
-progress go to standard error. `nopg --version` prints the version and the installed extras; `--debug` before a command shows the traceback of an error.
-
-| exit code | meaning |
-|---|---|
-| 0 | done |
-| 1 | failed; one line on standard error gives the reason |
-| 2 | wrong arguments |
-| 3 | `describe --strict`: the data must be corrected |
-| 4, 5, 6 | {codes} |
-| 130 | stopped by Ctrl-C |
+RUN is the file that `fit` writes. `--json` prints results for programs, `--overwrite` replaces existing files, `nopg --debug fit …`
+shows the traceback of an error. Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 data must be corrected
+(`describe --strict`), 4 to 6 {codes} (`monitor`), 130 stopped by Ctrl-C.
 
 ## A log
 
-All commands but `init`, `report` and `export` take these options. Where a controller is given, its own log and columns are the
-default.
+Most commands take these options. With a RUN, its log and columns are the default.
 
 {options}
 
 ## The file of settings
 
-`nopg init log.csv` writes `nopg.toml` with what it guesses of your log. Correct it; commands read it with
-`--config nopg.toml`, and options that are typed go first. Any setting may also be typed: `--set updates=200`, `--set lags.valve=2`.
-Where a value has several forms, `|` stands between them.
+`nopg init` writes `nopg.toml` for `--config nopg.toml`. Options replace its values, `--set KEY=VALUE` any of them.
+`|` separates alternatives.
 
 ```toml
 {settings}
@@ -64,9 +54,9 @@ def page() -> str:
     parts = [
         HEAD.format(
             commands=commands,
-            codes=f"`monitor`: {codes[1]}",
+            codes=codes[1],
             options=_options(fit),
-            settings=TEMPLATE.strip(),
+            settings=TEMPLATE.partition("\n\n")[2].strip(),  # without what the page says already
         )
     ]
     return "\n".join(parts + [_section(name, command) for name, command in group.commands.items()])
@@ -79,7 +69,7 @@ def _section(name: str, command: Any) -> str:
     ]
     shared = SHARED if any(one.name == "config" for one in command.params) else ()
     own = [one for one in command.params if one.name not in shared and one.opts[0].startswith("--")]
-    own = [one for one in own if one.name not in {"as_json", "help"}]
+    own = [one for one in own if one.name not in {"as_json", "overwrite", "help"}]
     shown = [f"## {name}\n", "\n\n".join(said)]
     shown += ["\n" + "\n".join(f"    {one}" for one in examples)] if examples else []
     shown += ["\n" + _options(own)] if own else []
@@ -106,8 +96,9 @@ def _options(parameters: list[Any]) -> str:
         plain = (
             default if isinstance(default, (str, int, float, Path)) and not isinstance(default, bool) else ""
         )
-        rows.append((names, (one.help or "").replace("|", "\\|"), str(plain)))
-    return _table(("option", "meaning", "default"), rows)
+        meaning = one.help or ""
+        rows.append(f"- {names}: {meaning}" + (f" Default: {plain}." if plain != "" else ""))
+    return "\n".join(rows)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""The commands of the page on deploying that lead from a bundle to C, and its guard: they run as it says."""
+"""The commands on the pages of exports, the guard and recipes run as they say on a saved controller."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ import nopg
 from docs.pages import code
 from nopg.deploy import GuardedController, GuardRules, load
 
-PAGE = "docs/guides/deploying.md"
+PAGE, GUARD, RECIPES = (f"docs/guides/{name}.md" for name in ("export", "guard", "recipes"))
 ARM = ("arm-linux-gnueabihf-gcc", "qemu-arm")
 HAS_ARM = all(shutil.which(name) for name in ARM)
 
@@ -38,8 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     config = nopg.TrainingConfig(updates=1, progress=False)
     nopg.optimize(data, 0.9, model="paper", config=config).save(place / "tank", data=False)
-    for language, name in (("c", "main.c"), ("toml", "guard.toml")):
-        (text,) = (block.text for block in code(PAGE) if block.language == language)
+    for page, language, name in ((PAGE, "c", "main.c"), (GUARD, "toml", "guard.toml")):
+        (text,) = (block.text for block in code(page) if block.language == language)
         (place / name).write_text(text)
     (place / "nopg").write_text(f'#!/bin/sh\nexec {sys.executable} -m nopg.cli "$@"\n')
     (place / "nopg").chmod(0o755)
@@ -48,11 +48,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def printed(folder: Path) -> dict[str, str]:
-    """Return what the commands of the section print, in their order; those for ARM only if they can run."""
-    (block,) = (one.text for one in code(PAGE) if one.kind == "indented" and "./tank-demo" in one.text)
+    """Return what the commands print, in their order; those for ARM only if they can run."""
+    exports, block = (one.text for one in code(PAGE) if one.kind == "indented")
     commands = [one for one in block.splitlines() if HAS_ARM or not one.startswith(ARM)]
-    assert len(commands) == (9 if HAS_ARM else 7)
-    return {command: run(command, folder) for command in commands}
+    assert len(commands) == (6 if HAS_ARM else 4)
+    return {command: run(command, folder) for command in (*exports.splitlines(), *commands)}
 
 
 def run(command: str, folder: Path) -> str:
@@ -93,17 +93,14 @@ def test_the_program_acts_as_numpy_does(folder: Path, printed: dict[str, str]) -
     assert printed["./tank-demo"] == wanted
 
 
-def test_the_export_for_simulators_takes_the_same_file(folder: Path) -> None:
-    lines = [line for one in code(PAGE) if one.kind == "indented" for line in one.text.splitlines()]
-    wanted = [line for line in lines if "--guard guard.toml" in line and "tank.c" not in line]
-    (command,) = wanted
-    run(command, folder)
-    assert (folder / "tank.fmu").exists()
+def test_every_export_writes_its_file(folder: Path, printed: dict[str, str]) -> None:
+    assert sum(command.startswith("nopg export") for command in printed) == 3
+    assert all((folder / f"tank.{suffix}").exists() for suffix in ("c", "h", "fmu", "onnx"))
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
 def test_a_signature_is_made_and_verified(folder: Path) -> None:
-    (block,) = (one.text for one in code(PAGE) if one.kind == "indented" and "openssl" in one.text)
+    (block,) = (one.text for one in code(RECIPES) if one.kind == "indented" and "openssl" in one.text)
     found = [run(command, folder) for command in block.splitlines()]
     assert found[0].startswith(str(load(folder / "tank").saved.sha256))
     assert "Verified Successfully" in found[-1]

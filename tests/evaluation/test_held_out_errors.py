@@ -43,7 +43,7 @@ def test_a_reward_that_is_higher_than_predicted_counts_for_all_time() -> None:
 
 def test_a_push_counts_by_the_value_of_where_it_leads() -> None:
     plain, one, other = (evaluated(push=push) for push in (0.0, 0.02, -0.02))
-    values = plain.paths.solution.without_leaving()
+    values = plain.paths.solution.without_leaving
     nodes, rows = values.problem.nodes, plain.paths.solution.problem.model.held_out
     between = nodes.interpolate(rows.next_states)
     assert one.held_out.bias * other.held_out.bias < 0

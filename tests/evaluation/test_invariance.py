@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 import torch
 
-from changed_logs import CHANGES, CLOSE, Change, Law, linear_run, twice, weighted
+from changed_logs import ALL_AT_ONCE, CHANGES, CLOSE, Change, Law, linear_run, twice, weighted
 from nopg.data import Transitions
 from nopg.envs import Pendulum, UniformAgent, collect
 from nopg.evaluation import Assessment, OfflineEvaluator, choose
@@ -45,6 +45,13 @@ CASES = {
         (lambda s: (s[:, 2:] - s[:, :1] - 0.5 * s[:, 1:2]).clamp(-1, 1), feedback(0.0, 0.1)),
     ),
 }
+
+
+# Every change alone is for one case; the others have all changes at once, and each alone among slow tests.
+QUICK = "disturbed"
+CASES_OF_COPIES = [
+    name if name in (QUICK, "pendulum") else pytest.param(name, marks=pytest.mark.slow) for name in CASES
+]
 
 
 @dataclass(frozen=True)
@@ -91,22 +98,33 @@ def assert_same(found: Found, expected: Found, change: Change | None = None) -> 
             assert written.value(mine, GAMMA) == pytest.approx(its, abs=CLOSE * expected.span)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("change", CHANGES)
-def test_returns_move_as_rewards_do_and_by_nothing_else(change: str, name: str) -> None:
-    written, data = CHANGES[change], log_of(name)
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        *((ALL_AT_ONCE, name) for name in CASES if name != QUICK),
+        *((change, QUICK) for change in CHANGES.values()),
+        *(
+            pytest.param(change, name, marks=pytest.mark.slow)
+            for name in CASES
+            for change in CHANGES.values()
+            if name != QUICK
+        ),
+    ],
+)
+def test_returns_move_as_rewards_do_and_by_nothing_else(written: Change, name: str) -> None:
+    data = log_of(name)
     laws = tuple(written.law(law, data.schema) for law in CASES[name].laws)
     assert_same(assessed(written.log(data), laws), plainly(name), written)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CASES_OF_COPIES)
 def test_every_row_twice_says_the_same_as_weights_of_two_and_as_each_row_once(name: str) -> None:
     data, every = log_of(name), torch.ones(len(log_of(name)), dtype=torch.bool)
     for log in (twice(data, every), twice(data, every, in_place=True), weighted(data, 2 * every)):
         assert_same(assessed(log, CASES[name].laws), plainly(name))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CASES_OF_COPIES)
 def test_some_episodes_twice_say_the_same_as_weights_of_two_there(name: str) -> None:
     data, laws = log_of(name), CASES[name].laws
     assert data.episodes is not None
@@ -124,10 +142,19 @@ def test_unconnected_rows_may_come_in_any_order_and_twice() -> None:
     assert_same(assessed(twice(data, some), laws), heavy)
 
 
-@pytest.mark.parametrize("change", [name for name in CHANGES if "reward +" not in name])
-def test_a_task_that_ends_has_a_zero_of_its_rewards_and_no_units(change: str) -> None:
-    written, data = CHANGES[change], ending()
-    laws = (feedback(0.5, 0.5), feedback(0.0, 0.1))
+@pytest.mark.parametrize(
+    "written",
+    [
+        replace(ALL_AT_ONCE, reward=(0.1, 0.0)),
+        *(
+            pytest.param(change, marks=pytest.mark.slow)
+            for name, change in CHANGES.items()
+            if "reward +" not in name
+        ),
+    ],
+)
+def test_a_task_that_ends_has_a_zero_of_its_rewards_and_no_units(written: Change) -> None:
+    data, laws = ending(), (feedback(0.5, 0.5), feedback(0.0, 0.1))
     moved = tuple(written.law(law, data.schema) for law in laws)
     assert_same(assessed(written.log(data), moved), assessed(data, laws), written)
 

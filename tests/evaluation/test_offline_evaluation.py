@@ -405,3 +405,13 @@ def test_no_return_is_expected_above_a_reward_that_rows_share() -> None:
     free = Transitions.from_arrays(s, a, s[:, 0], s + 0.3 * a, initial_states=[[0.9]])
     limit = OfflineEvaluator(free, 0.9).model.return_limits(0.9)[1]
     assert limit > float(s.max()) / (1 - 0.9)  # nothing says that the highest is the limit
+
+
+def test_the_interval_of_a_stated_cost_of_squares_ends_at_zero() -> None:
+    rng = generator(0, "few rows")
+    s, a = torch.randn(2, 40, 1, generator=rng, dtype=torch.float64)
+    after = 0.9 * s + 0.1 * a + 0.5 * torch.randn(40, 1, generator=rng, dtype=torch.float64)
+    log = Transitions.from_arrays(s, a, "-next(s0) ** 2", after, episodes=torch.arange(40) // 4)
+    calm = evaluate_offline(free, log, 0.5)
+    assert calm.expected_return + calm.errors.half_width > 0.0  # without limits it would go on beyond
+    assert calm.interval[1] == 0.0

@@ -110,6 +110,17 @@ def test_a_controller_is_doubted_where_its_gain_over_the_log_may_be_none(low: fl
     assert bool(doubts_of(Judgement(cast(Any, None), cast(Any, found), cast(Any, None)))) == doubted
 
 
+@pytest.mark.parametrize(("better", "named"), [(0.009, False), (0.011, True)])
+def test_a_regulator_is_named_where_its_return_is_higher_by_a_visible_part(
+    better: float, named: bool
+) -> None:
+    common = {"verdict": "ok", "unknown_mass": 0.0, "gain_over": lambda _: Gain(1.0, (0.5, 2.0))}
+    mine = SimpleNamespace(expected_return=-1.0, interval=(-1.5, -0.5), least_gain=1e-5, **common)
+    rival = SimpleNamespace(expected_return=-1.0 + better, interval=(-1.5, -0.5), **common)
+    judged = Judgement(cast(Any, None), cast(Any, mine), cast(Any, None), rival=cast(Any, rival))
+    assert any("LQR may do better" in doubt for doubt in doubts_of(judged)) == named
+
+
 def test_doubts_of_the_log_are_said_before_the_first_update(monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
     monkeypatch.setattr(ProgressLine, "note", lambda _, text: said.append(text))

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from scipy import linalg, optimize
 
-from nopg._expressions import Expression, column_of
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
 from nopg.data._bounds import action_limits
@@ -223,25 +222,19 @@ def _stated_cost(
         unit: Their units, shape (d,).
         w: Weights of the rows.
     """
-    schema, formula, d_s = data.schema, data.schema.reward, data.states.shape[1]
-    place = {name: 1 + k for k, name in enumerate((*schema.states, *schema.actions))}
-    values = dict(zip(place, [*data.states.T.numpy(), *data.actions.T.numpy()], strict=True))
-    values |= {
-        f"next({name})": one.numpy() for name, one in zip(schema.states, data.next_states.T, strict=True)
-    }
-    ahead = dict(zip((f"next({name})" for name in schema.states), steps, strict=True))
+    reward, d_s, d = data.reward_function, data.states.shape[1], len(center)
+    if reward is None:
+        return None
+    values = reward.columns(data.states, data.actions, data.next_states)
+    # Columns are linear in (s, a, s′): the same sums of the rows of (1, z) that these are, are theirs.
+    own, first = unit[:, None] * np.eye(1 + d)[1:], np.eye(1 + d)[0]
+    own, after = own + center[:, None] * first, unit[:d_s, None] * steps + center[:d_s, None] * first
+    parts = (torch.as_tensor(one.T) for one in (own[:d_s], own[d_s:], after))
+    rows = reward.columns(*parts, turn=False)
     errors, squares = list[FloatArray](), list[FloatArray]()
-    for constant, factors in [] if formula is None else Expression(formula, "the reward").affine_parts():
-        if not {*factors} <= {*values}:
-            continue
-        row, seen = np.zeros(1 + len(place)), np.full(len(data), constant)
-        row[0] = constant
-        for name, factor in factors.items():
-            k = place[column_of(name)]
-            row[0] += factor * center[k - 1]
-            row += factor * unit[k - 1] * (ahead[name] if name in ahead else np.eye(len(row))[k])
-            seen = seen + factor * values[name]
-        errors.append(row)
+    for constant, factors in reward.errors:
+        errors.append(constant * first + sum(k * rows[name].numpy() for name, k in factors.items()))
+        seen = constant + sum(k * values[name].numpy() for name, k in factors.items())
         squares.append(np.square(seen))
     if not errors:
         return None
@@ -251,7 +244,7 @@ def _stated_cost(
     weights = optimize.nnls(X * root[:, None], (rewards.max() - rewards) * root)[0][2:] / size
     cost: FloatArray = np.einsum("k,ki,kj->ij", weights, E, E)
     largest = float(np.diag(cost)[1 : 1 + d_s].max())
-    return cost + _NEGLIGIBLE * _least(d_s, len(place), largest) if largest > 0 else None
+    return cost + _NEGLIGIBLE * _least(d_s, d, largest) if largest > 0 else None
 
 
 def _least(d_s: int, d: int, largest: float) -> FloatArray:

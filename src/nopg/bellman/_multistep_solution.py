@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from nopg._seeding import generator
+from nopg.bellman._nodes import Interpolation
 from nopg.bellman._problem import Certificate, Solution, unknown_under
 from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Policy
@@ -33,13 +34,15 @@ class MultistepSolution(Solution):
 
     problem: MultistepProblem
 
-    def __init__(self, problem: MultistepProblem, policy: Policy, path: Rollout) -> None:
+    def __init__(
+        self, problem: MultistepProblem, policy: Policy, path: Rollout, ends: Interpolation | None = None
+    ) -> None:
         self.problem, self.policy, self.path = problem, policy, path
         P, L, m, n_0 = problem.num_parts, problem.num_paths, len(problem.nodes), len(problem.starts)
         shape = (P, L, m + n_0)
         gamma, v = problem.discount, problem.unknown_value
         self._gamma = gamma ** len(path)
-        ends = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
+        self._ends = ends = ends or problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
         G, alive, lost = path.value(gamma, v)
         weights = (ends.weights * torch.as_tensor(alive[-1])[:, None] / L).view(*shape, -1)
         near = ends.near.view(*shape, -1)
@@ -59,9 +62,10 @@ class MultistepSolution(Solution):
         shares = problem.few_starts.weights
         self.returns, self._unknown_masses = torch.einsum("n,pnk->pk", shares, start_values).unbind(dim=1)
 
+    @cached_property
     def without_leaving(self) -> MultistepSolution:
         """Return the solution along the same paths as if none left the data."""
-        return MultistepSolution(self.problem, self.policy, self.path.staying())
+        return MultistepSolution(self.problem, self.policy, self.path.staying(), self._ends)
 
     @property
     def unknown_mass(self) -> float:

@@ -19,13 +19,13 @@ app = typer.Typer(
     name="nopg",
     no_args_is_help=True,
     rich_markup_mode=None,  # rich takes as long to import as all the rest
-    help="Offline reinforcement learning in closed form: from logged data to a controller.",
+    help="Train a controller from logged data of a plant, and predict its return before it runs.",
     epilog="Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the data must be corrected "
     "(`describe --strict`), 4 to 6 check, retrain, revert (`monitor`), 130 stopped by Ctrl-C. "
     "Results go to standard output (`--json` for programs), "
     "messages to standard error.",
 )
-for command in (describe, init, fit, compare, evaluate, report, export, monitor, advise, summarize):
+for command in (init, describe, fit, compare, evaluate, report, export, monitor, advise, summarize):
     app.command()(_screen.guarded(expand_options(command)))
 
 _REQUIREMENT = re.compile(r"^([\w.-]+).*extra\s*==\s*['\"]([\w-]+)['\"]", re.MULTILINE)

@@ -46,17 +46,16 @@ def compare(
     others: Annotated[
         Texts,
         option(
-            "Another controller; repeat for each. `FILE.py:NAME`: a function of raw states (m, d_s), or an "
-            "object with such a call, without memory; the file is executed. Another RUN. `lqr`, `mpc`, "
-            "`cloning`, `simc`, `neural`: made of the same log; `td3bc`, `iql`, `cql`: by d3rlpy.",
+            "Another RUN; a function of states (m, d_s) as `FILE.py:NAME`, which is executed; or a baseline: "
+            "`lqr`, `mpc`, `cloning`, `simc`, `neural`, by d3rlpy `td3bc`, `iql`, `cql`. Repeat for each.",
             "--with",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict what controllers return, beside the logged behaviour.
+    """Compare the predicted returns of controllers.
 
-    All are judged on one model with the same noise: that of RUN, or one of another log, if DATA are given.
+    All are evaluated on one model: that of RUN, or one of DATA.
 
     Example: `nopg compare tank --with lqr --with pi.py:controller --with older-tank`
     """
@@ -86,7 +85,7 @@ def compare(
 def evaluate(run: Run, log: LogOptions, *, as_json: AsJson = False) -> None:
     """Check a predicted return by another log.
 
-    It gives a prediction of its own, and, if it was recorded under the controller, what that earned.
+    Shows the return that DATA alone predict, and the measured one if RUN was acting.
 
     Example: `nopg evaluate tank may.csv`
     """
@@ -105,14 +104,13 @@ def advise(
     run: Run,
     log: LogOptions,
     *,
-    rows: Annotated[int, option("Number of rows of the experiment.", default=True)] = 200,
+    rows: Annotated[int, option("Rows of the experiment.", default=True)] = 200,
     seed: Annotated[int, option("Random seed.", default=True)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare experiments on the plant by what they would tell.
+    """Compare experiments on the plant by how much they narrow the interval of the return of RUN.
 
-    An experiment is good if it makes the interval of the return of RUN narrow. Actions and states stay within
-    their bounds, states without any within the range of the log.
+    Actions and states stay within their bounds; states without bounds within the range of the log.
 
     Example: `nopg advise tank --set 'bounds.valve=[0.2, 0.8]' --rows 200`
     """
@@ -146,23 +144,18 @@ def advise(
 def report(
     run: Run,
     *,
-    out: Annotated[
-        Path | None, option("The HTML file; its numbers beside it.", "--out", "-o", default="RUN-report.html")
-    ] = None,
+    out: Annotated[Path | None, option("The HTML file.", "--out", "-o", default="RUN-report.html")] = None,
     region: Annotated[Texts, option("Region to avoid, e.g. `level > 2 or abs(speed) > 1`.")] = None,
     steps: Annotated[
-        int | None, option("Steps within which it counts.", default="horizon of the discount", min=1)
+        int | None,
+        option("Steps within which entering counts.", default="length of the predicted paths", min=1),
     ] = None,
-    most: Annotated[float | None, option("Tolerated probability of entering it.", min=0, max=1)] = None,
-    figures: Annotated[
-        Path | None, option("Folder for the figures as PNG and PDF, and their numbers as CSV.")
-    ] = None,
+    most: Annotated[float | None, option("Tolerated probability of entering.", min=0, max=1)] = None,
+    figures: Annotated[Path | None, option("Folder for the figures as PNG, PDF and CSV.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a report on a controller as one HTML file.
-
-    It says what the controller will do before it runs. The file needs no network.
+    """Write a report on a controller as one HTML file, with its numbers as JSON.
 
     Example: `nopg report tank --region 'level > 1.5' --most 0.01 --steps 50`
     """
@@ -193,16 +186,13 @@ def export(
     run: Run,
     out: Annotated[Path, argument("OUT", "The file: .onnx, .c or .fmu.")],
     *,
-    guard: Annotated[
-        Path | None, option("TOML file with the rules of the guard, e.g. `dwell = 20`.", metavar="FILE")
-    ] = None,
+    guard: Annotated[Path | None, option("TOML file with the rules of the guard.", metavar="FILE")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Export a controller as ONNX, C or FMU, by the ending of OUT.
+    """Export a controller as C, FMU or ONNX, by the ending of OUT.
 
-    It takes the raw observation and returns action and unknown share. ONNX is checked in onnxruntime first
-    and leaves the guard to the caller; the others include it.
+    C and FMU include the guard. ONNX does not; it is checked in onnxruntime first.
 
     Example: `nopg export tank tank.c --guard guard.toml`
     """
@@ -244,19 +234,16 @@ def monitor(
         bool | None, option("Whether another controller acts.", "--shadow/--acting", default="by the actions")
     ] = None,
     false_alarms: Annotated[
-        float, option("Probability of a false alarm within --horizon.", default=True)
+        float, option("Probability of a false alarm within the horizon.", default=True)
     ] = 0.05,
-    horizon: Annotated[int, option("Number of steps.", default=True, min=1)] = 10_000,
+    horizon: Annotated[int, option("Steps.", default=True, min=1)] = 10_000,
     html: Annotated[Path | None, option("Write a page on the run.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a run with its prediction.
+    """Compare a run with its prediction: has the plant changed, what does it return?
 
-    Has the plant changed, is it where the log was, what does it return? Columns are
-    those that RUN was trained on unless others are named.
-
-    Ends with code 0 for the verdict ok, 4 check, 5 retrain, 6 revert.
+    The exit code is 0 for the verdict ok, 4 check, 5 retrain, 6 revert.
 
     Example: `nopg monitor tank new.csv --html tank-run.html`
     """

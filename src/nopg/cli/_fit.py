@@ -31,13 +31,12 @@ def describe(
     log: LogOptions,
     *,
     figure: Annotated[Path | None, option("Save a figure (PNG, PDF, SVG).")] = None,
-    strict: Annotated[bool, option("Exit with code 3 if the data must be corrected.", "--strict")] = False,
+    strict: Annotated[bool, option("Exit with code 3 if data must be corrected.", "--strict")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a log before training, and say what to correct.
+    """Check a log, and say what to correct.
 
-    It shows columns, episodes and sampling. A first look needs no reward. Of a log of any length give the
-    folder of `nopg summarize`.
+    Shows columns, episodes and sampling. DATA may be a folder of `nopg summarize`.
 
     Example: `nopg describe tank.csv --state level --action valve --time time`
     """
@@ -63,14 +62,14 @@ def summarize(
     log: LogOptions,
     *,
     out: Annotated[Path, option("Folder of the summary.", "--out", "-o", default=True)],
-    plant: Annotated[str | None, option("Column that says which plant a row is from.")] = None,
+    plant: Annotated[str | None, option("Column that names the plant.")] = None,
     workers: Annotated[int | None, option("Number of processes.", default="one for each core", min=1)] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read Parquet files of any length once, for `nopg fit`.
+    """Summarize Parquet files that do not fit into memory, for `nopg fit`.
 
-    With `--plant`, plants are reported one by one, and `nopg fit OUT --plant NAME` trains for one of them.
+    With `--plant` each plant is reported, and `nopg fit OUT --plant NAME` trains for one.
 
     Example: `nopg summarize 'pumps-*.parquet' --plant pump -o pumps`
     """
@@ -105,27 +104,25 @@ def fit(
     log: LogOptions,
     *,
     discount: Annotated[float | None, option("Discount factor γ.", "--discount", "-g")] = None,
-    horizon: Annotated[str | None, option("In place of γ: how far ahead to look, e.g. `3min`.")] = None,
+    horizon: Annotated[str | None, option("Instead of γ: how far ahead to look, e.g. `3min`.")] = None,
     policy: Annotated[
         str | None,
         option(
-            "A network, `deterministic` or `gaussian`, or `p`, `pi`, `pid`, `linear`.",
-            default="auto: a network or LQR",
+            "`deterministic` or `gaussian` (networks), `p`, `pi`, `pid` or `linear`.",
+            default="a network or LQR",
         ),
     ] = None,
     out: Annotated[Path | None, option("File of the controller.", "--out", "-o")] = None,
     seed: Annotated[int | None, option("Random seed.", default="0")] = None,
-    plant: Annotated[str | None, option("Plant of a summary of several.", default="all as one")] = None,
-    resume: Annotated[bool, option("Go on with a training that was stopped.", "--resume")] = False,
+    plant: Annotated[str | None, option("Plant of a summary of several.", default="all")] = None,
+    resume: Annotated[bool, option("Continue a stopped training.", "--resume")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a controller from a log, and save it.
 
-    The log may be a folder of `nopg summarize`. Columns and discount are enough; all other settings are in
-    the file of `nopg init`.
-
-    Ctrl-C stops after an update; the same command with `--resume` continues.
+    Needs columns, a cost or reward, and a discount or horizon. DATA may be a folder of `nopg summarize`.
+    Ctrl-C stops after an update.
 
     Example: `nopg fit tank.csv -s level -a valve --cost '(level - 1)**2' -g 0.95 -o tank`
     """

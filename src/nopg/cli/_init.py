@@ -36,9 +36,7 @@ def init(
     out: Annotated[Path, option("The file of settings.", "--out", "-o", default=True)] = Path("nopg.toml"),
     overwrite: Overwrite = False,
 ) -> None:
-    """Write a file of settings for a log, for you to correct.
-
-    Roles of the columns and their units are guessed.
+    """Guess the columns of a log, and write a file of settings to correct.
 
     Example: `nopg init tank.csv`, then `nopg describe --config nopg.toml`, `nopg fit --config nopg.toml`
     """

@@ -54,20 +54,20 @@ Texts = list[str] | None
 class LogOptions:
     """A log and the roles of its columns, as options of a command."""
 
-    data: Annotated[
-        Texts, argument("DATA...", "CSV or Parquet files, a glob or a folder; or `minari:ID`.")
-    ] = None
+    data: Annotated[Texts, argument("DATA...", "CSV or Parquet files, globs, a folder, or `minari:ID`.")] = (
+        None
+    )
     states: Annotated[Texts, option("State column; repeat for each.", "--state", "-s")] = None
     actions: Annotated[Texts, option("Action column; repeat for each.", "--action", "-a")] = None
     exogenous: Annotated[Texts, option("State that no action moves, e.g. a set point.")] = None
-    reward: Annotated[str | None, option("Reward column or formula.", "--reward", "-r")] = None
-    cost: Annotated[str | None, option("Cost column or formula, e.g. '(level - goal)**2'.")] = None
+    reward: Annotated[str | None, option("Reward: a column or a formula.", "--reward", "-r")] = None
+    cost: Annotated[str | None, option("Cost: a column or a formula, e.g. `(level - goal)**2`.")] = None
     time: Annotated[str | None, option("Time column.")] = None
-    episode: Annotated[str | None, option("Column that is another in each episode.")] = None
-    assigned: Annotated[
-        Texts, option("A setting of the file, e.g. `lags.valve=2`.", "--set", metavar="KEY=VALUE")
-    ] = None
-    config: Annotated[Path | None, option("File of `nopg init` with all settings; options go first.")] = None
+    episode: Annotated[str | None, option("Column with another value in each episode.")] = None
+    assigned: Annotated[Texts, option("Any setting, e.g. `lags.valve=2`.", "--set", metavar="KEY=VALUE")] = (
+        None
+    )
+    config: Annotated[Path | None, option("File of settings, from `nopg init`.")] = None
 
     def settings(self, typed: Mapping[str, Any] | None = None, *, needs_data: bool = True) -> dict[str, Any]:
         """Return all settings by name; those `typed` or set on the command line go before the file."""

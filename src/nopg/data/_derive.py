@@ -11,6 +11,7 @@ from torch import Tensor
 from nopg._columns import Derived
 from nopg._derived import DerivedColumns
 from nopg._expressions import Expression, quoted
+from nopg._formula_limits import formula_limits
 from nopg._typing import BoolArray, FloatArray, IntArray
 from nopg._units import check_units
 from nopg.data._schema import Schema
@@ -150,18 +151,32 @@ class RewardFormula:
                 )
         check_units(self._expression, self.schema.units)
 
-    def __call__(self, states: Tensor, actions: Tensor, next_states: Tensor) -> Tensor:
-        """Return the reward (m,) of steps from raw states (m, d_s) by actions (m, d_a)."""
-        names, apart = self.schema.states, self.schema.difference(states, next_states)
-        named = dict(zip(names, states.T, strict=True)) | dict(
-            zip(self.schema.actions, actions.T, strict=True)
-        )
-        named |= {f"next({name})": next_states[:, k] for k, name in enumerate(names)}
-        named |= {f"diff({name})": apart[:, k] for k, name in enumerate(names)}
-        named |= {
-            f"diff({action})": named[action] - named[before]
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Limits of the reward whatever the columns are; they may be infinite."""
+        return formula_limits(self._expression)
+
+    @property
+    def errors(self) -> list[tuple[float, dict[str, float]]]:
+        """What squares and other functions are taken of: a constant and factors by column."""
+        return self._expression.affine_parts()
+
+    def columns(
+        self, states: Tensor, actions: Tensor, next_states: Tensor, *, turn: bool = True
+    ) -> dict[str, Tensor]:
+        """Return the columns (m,) of steps that a formula may name, turns of angles the short way round."""
+        names = self.schema.states
+        apart = self.schema.difference(states, next_states) if turn else next_states - states
+        found = dict(zip((*names, *self.schema.actions), (*states.T, *actions.T), strict=True))
+        found |= {f"next({name})": next_states[:, k] for k, name in enumerate(names)}
+        found |= {f"diff({name})": apart[:, k] for k, name in enumerate(names)}
+        return found | {
+            f"diff({action})": found[action] - found[before]
             for action in self.schema.actions
             if (before := lag_name(action, 1)) in self.schema.derived
         }
-        rewards: Tensor = self._expression(named)
+
+    def __call__(self, states: Tensor, actions: Tensor, next_states: Tensor) -> Tensor:
+        """Return the reward (m,) of steps from raw states (m, d_s) by actions (m, d_a)."""
+        rewards: Tensor = self._expression(self.columns(states, actions, next_states))
         return rewards

@@ -153,7 +153,7 @@ class GuardedController:
     share, so that noise at the edge of the data does not switch it in every step. A measurement that is
     masked, not finite, or an angle so large that it has no direction counts as missing and never reaches the
     policy. Where the fallback fails, the last resort acts: `last_resort`, or the last action.
-    `docs/guides/deploying.md` has the table of states.
+    `docs/guides/guard.md` has the table of states.
 
     Whatever is measured, `act` raises nothing once there is an action to hold; before that it raises
     `NoActionError` if neither fallback nor last resort has an action. An argument of another shape always

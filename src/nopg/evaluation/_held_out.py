@@ -121,25 +121,23 @@ def held_out_errors(
 
 def _more_value(solution: MultistepSolution, some: Tensor) -> Tensor:
     """Return V(s′) − E V(ŝ′) of some held-out rows (m,), ŝ′ as the sensors would give it; 0 after an end."""
-    model, bold = solution.problem.model, solution.without_leaving()
+    model, values = solution.problem.model, solution.without_leaving.values[0]
     rows = model.held_out
     before = rows.predicted[some]
-
-    def value(states: Tensor) -> Tensor:
-        return solution.problem.nodes.value(states, bold.values[0])
-
-    def predicted(states: Tensor) -> Tensor:
-        found = value(states)
-        return found if model.termination.never else torch.where(model.termination.ended(states), 0.0, found)
-
-    measured = torch.where(rows.terminated[some], 0.0, value(rows.next_states[some]))
-    if not solution.problem.noisy:
-        return measured - predicted(before)
-    rng = generator(0, "noise of held-out rows")
-    factor, sensors = (torch.as_tensor(part) for part in (model.noise.factor, model.noise.sensors))
-    mean = torch.zeros_like(measured)
-    for _ in range(_DRAWS):
-        w, v = torch.randn(2, *rows.predicted.shape, generator=rng, dtype=torch.float64)[:, some]
+    predicted = [before]
+    if solution.problem.noisy:
+        rng = generator(0, "noise of held-out rows")
+        factor, sensors = (torch.as_tensor(part) for part in (model.noise.factor, model.noise.sensors))
+        drawn = torch.randn(_DRAWS, 2, *rows.predicted.shape, generator=rng, dtype=torch.float64)[:, :, some]
+        w, v = drawn.unbind(dim=1)
         noise = (w @ factor.T) * rows.disturbances[some] + v * sensors
-        mean += 0.5 * (predicted(before + noise) + predicted(before - noise))
-    return measured - mean / _DRAWS
+        predicted = [*(before + noise), *(before - noise)]
+    states = torch.cat([rows.next_states[some], *predicted])
+    found = solution.problem.nodes.value(states, values)
+    ended = torch.zeros(len(states), dtype=torch.bool)
+    if not model.termination.never:
+        ended = model.termination.ended(states)
+    ended[: len(some)] = rows.terminated[some]
+    measured, *guessed = torch.where(ended, 0.0, found).split(len(some))
+    more: Tensor = measured - torch.stack(guessed).mean(dim=0)
+    return more

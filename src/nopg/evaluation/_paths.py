@@ -201,8 +201,7 @@ def _valued(path: Rollout, solution: MultistepSolution, part: np.ndarray) -> tup
     between = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
     rows = torch.as_tensor(part)[:, None]
     tails = [
-        between.values(one.values[rows, between.near]).numpy()
-        for one in (solution, solution.without_leaving())
+        between.values(one.values[rows, between.near]).numpy() for one in (solution, solution.without_leaving)
     ]
     lost_later = between.values(solution.unknown_values[rows, between.near]).numpy()
     G, alive, lost = path.value(gamma, problem.unknown_value, tails[0])

@@ -19,6 +19,7 @@ from nopg._typing import RewardFunction
 from nopg.bundles._fields import Fields
 from nopg.data import Transitions
 from nopg.data._bounds import action_limits
+from nopg.data._derive import RewardFormula
 from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
 from nopg.models._coordinates import StateCoordinates
 from nopg.models._known_columns import KnownColumns
@@ -269,10 +270,13 @@ class LocalModel:
         return worst if self.termination.never else min(worst, 0.0)
 
     def return_limits(self, discount: float) -> tuple[float, float]:
-        """Return the lowest and the highest return of predicted rewards."""
-        if self.reward_function is not None:
-            return -math.inf, math.inf
-        low, high = (reward / (1.0 - discount) for reward in self.reward_clamp)
+        """Return the lowest and the highest return of predicted rewards, or of a formula by its limits."""
+        rewards = self.reward_clamp
+        if isinstance(self.reward_function, RewardFormula):
+            rewards = self.reward_function.limits
+        elif self.reward_function is not None:
+            rewards = -math.inf, math.inf
+        low, high = (reward / (1.0 - discount) for reward in rewards)
         return (low, high) if self.termination.never else (min(low, 0.0), max(high, 0.0))
 
     def return_range(self, discount: float) -> float:

@@ -17,7 +17,7 @@ from nopg._version import __version__
 from nopg.errors import ArgumentError
 from nopg.inspect._wording import chance, count_of, share_of
 from nopg.report._style import Picture, csv_table, png, steps_text
-from nopg.report._wording import interval, number, readable
+from nopg.report._wording import closed, interval, number, readable
 
 # Numbers of a figure that a page holds, and those that JSON holds.
 MOST_CELLS = 6_000
@@ -40,6 +40,7 @@ def _environment() -> Environment:
         "share": share_of,
         "count": count_of,
         "steps": steps_text,
+        "closed": closed,
         "dashes": lambda text: text.replace("-", "−"),
     }
     return found

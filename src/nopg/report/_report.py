@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ from nopg.evaluation import Assessment
 from nopg.evaluation._behavior import logged_returns
 from nopg.evaluation._risk import region_of
 from nopg.inspect import describe
-from nopg.inspect._wording import count_of
+from nopg.inspect._wording import count_of, duration
 from nopg.models import ColumnFit, LocalModel
 from nopg.policies import FormulaPolicy
 from nopg.report._figures import (
@@ -148,8 +149,8 @@ def policy_report(
         "nopg": __version__,
         "title": title,
         "subtitle": (
-            f"{', '.join(data.schema.states)} → {', '.join(data.schema.actions)}; "
-            f"{count_of(len(data), 'logged row')}, discount {result.discount:g}"
+            f"{', '.join(data.schema.measured)} → {', '.join(data.schema.actions)}; "
+            f"{count_of(len(data), 'logged row')}, {_discount(result.discount, data.schema.interval)}"
         ),
         **_prediction(result, policy, logged),
         "differences": apart,
@@ -195,6 +196,19 @@ def _prediction(result: TrainingResult, policy: Assessment, logged: Assessment) 
     }
 
 
+def _discount(discount: float, interval: float | None) -> str:
+    """Return the discount, and how far ahead it looks where the time between two rows is known.
+
+    Example:
+        >>> _discount(0.95, 10.0), _discount(0.95, None)
+        ('discount 0.95 (horizon 3.25 min)', 'discount 0.95')
+    """
+    text = f"discount {discount:.5g}"
+    if interval is None or discount == 0:
+        return text
+    return f"{text} (horizon {duration(-interval / math.log(discount))})"
+
+
 def _training(result: TrainingResult) -> dict[str, Any]:
     law, gains, laws = result.policy.policy, dict[str, float](), dict[str, str]()
     if isinstance(law, FormulaPolicy):
@@ -222,7 +236,7 @@ def _pictures(result: TrainingResult, policy: Assessment, logged: Assessment) ->
     loops = closed_loops(policy, logged, data)
     found = {
         f"closed-loop-{k}": draw_loop(
-            loop, first, goals, data.schema, f"From the start with the {name} gain, {number(loop.gain)}."
+            loop, first, goals, data.schema, f"From the start with the {name} gain ({number(loop.gain)})."
         )
         for k, (name, loop) in enumerate(loops.items(), start=1)
     }
@@ -252,7 +266,12 @@ def _model(model: LocalModel) -> dict[str, Any]:
     given, schema = model.reward_function is not None, model.data.schema
     return {
         "columns": [
-            {**asdict(one), "known": _known(one, schema, given), "words": _inputs(one, schema)}
+            {
+                **asdict(one),
+                "known": _known(one, schema, given),
+                "words": _inputs(one, schema),
+                "derived": one.name in schema.derived,
+            }
             for one in model.column_fits
         ],
         "reward_is_given": given,

@@ -18,11 +18,11 @@ VERDICTS = {
     "not identifiable": "the data do not determine the return; do not use the numbers",
 }
 LIMITS = (
-    "The interval is no guarantee. Its width comes from models that are fitted to halves of the episodes, "
+    "The interval is not a guarantee. Its width comes from models that are fitted to halves of the episodes, "
     "times a factor of 1.3 that is empirical, from errors on episodes that the model had not seen, and from "
     "the spread of returns between the logged starts, by Student's t. With few episodes it is itself "
     "uncertain.",
-    "The lower end of the interval counts leaving the data as the worst that was logged, for ever. That is a "
+    "The lower end of the interval counts leaving the data as the worst that was logged, forever. That is a "
     "cautious number, not a lower bound: the plant may do worse than anything in the log.",
     "The unknown mass says how much of the return's weight lies outside the data. It does not find every "
     "wrong answer, and a large one does not make an answer wrong.",
@@ -48,6 +48,18 @@ def readable(text: str) -> str:
         one.encode("unicode_escape").decode("ascii") if unicodedata.category(one) in _HIDDEN else one
         for one in text
     )
+
+
+def closed(text: str) -> str:
+    """Return a message as a sentence; a name that begins it stays as it is.
+
+    Example:
+        >>> closed("8 starts in the log"), closed("the reward is known"), closed("level_lag1 is constant")
+        ('8 starts in the log.', 'The reward is known.', 'level_lag1 is constant.')
+    """
+    first = text.split(" ", 1)[0]
+    begun = text[:1].upper() + text[1:] if first.rstrip(":").isalpha() else text
+    return begun if begun.endswith(".") else begun + "."
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -12,6 +12,9 @@ from nopg.training._controller import Controller
 from nopg.training._proposals import LQR, linear_law, regulators
 from nopg.training._structured import rate_limited
 
+# Of the width of its interval: by so much least squares and LQR have to be better to be named.
+_VISIBLE = 0.01
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -89,9 +92,12 @@ def doubts_of(judged: Judgement) -> list[str]:
     if mine.verdict != "ok":
         found.append(f"the verdict on this controller is {mine.verdict!r}: {'; '.join(mine.reasons)}")
     rival = judged.rival
-    if rival is None or rival is mine or rival.expected_return <= mine.expected_return + mine.least_gain:
+    if rival is None or rival is mine:
         return found
     low, high = rival.interval
+    visible = max(mine.least_gain, _VISIBLE * (high - low))
+    if rival.expected_return <= mine.expected_return + visible:
+        return found
     return [
         *found,
         f"least squares and LQR may do better: its return is predicted as {rival.expected_return:.5g} "

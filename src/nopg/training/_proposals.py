@@ -33,7 +33,7 @@ _NUM_NODES = 600
 # Nodes do not cover more coordinates than these; best actions by them would be arbitrary, and take minutes.
 _MOST_COORDINATES = 8
 # Rounds of imitation; after each the states that the imitator visits are labelled too (DAgger).
-_ROUNDS, _STEPS, _MOST_EXAMPLES = 3, 100, 600
+_ROUNDS, _STEPS, _MOST_EXAMPLES, _MOST_VISITED = 3, 100, 600, 200
 # Of the range of actions: what is imitated keeps away from its ends, where a bounded policy has no gradient.
 _INSET = 0.02
 # Length of rollouts in effective horizons, and in steps at most.
@@ -152,4 +152,4 @@ def _visited(problem: MultistepProblem, policy: Policy, rng: torch.Generator) ->
     steps = min(math.ceil(_VISITED / (1.0 - problem.discount)), _LONGEST_VISIT)
     path = rollout(problem.model, lambda features, _: policy.mode(features), problem.starts, steps)
     visited = torch.as_tensor(path.states[:-1][path.going[:-1] > 0])
-    return visited[torch.randperm(len(visited), generator=rng)[:_MOST_EXAMPLES]]
+    return visited[torch.randperm(len(visited), generator=rng)[:_MOST_VISITED]]
