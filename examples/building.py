@@ -9,7 +9,8 @@ import pandas as pd
 import nopg
 
 LOGGED, END = 14 * 48, 17 * 48  # days of 48 steps of half an hour
-REWARD = "-heat - 2 * max(21 - room, 0)**2 * (hour > 7.9 and hour < 17.9)"  # people are there from 8 to 18
+PEOPLE = "cos((hour - 13) * 0.2618) > 0.25"  # from 8 to 18; a formula that is periodic in the hour
+REWARD = f"-heat - 2 * max(21 - room, 0)**2 * ({PEOPLE})"
 rng, step = np.random.default_rng(0), np.arange(END)
 hour = step / 2 % 24
 outdoor = 5 - 5 * np.cos((hour - 3) * np.pi / 12) + 5 * np.sin(step / 140)
