@@ -65,6 +65,8 @@ def test_every_name_of_the_package_exists_and_is_listed_once() -> None:
     ours = {name for name, value in vars(nopg).items() if getattr(value, "__module__", "").startswith("nopg")}
     assert {name for name in ours if not name.startswith("_")} == set(nopg.__all__) - {"__version__"}
     assert set(nopg.__all__) <= set(dir(nopg))
+    assert not {"Any", "TYPE_CHECKING", "import_module"} & set(dir(nopg))
+    assert nopg.large_logs.summarize  # a package needs no import of its own
     with pytest.raises(AttributeError, match="optimise"):
         nopg.optimise  # noqa: B018
 

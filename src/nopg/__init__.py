@@ -71,10 +71,16 @@ _HOMES = {
     "read_parquet": "data.io",
     "select_bandwidths": "paper",
 }
+_PACKAGES = (
+    "advice", "baselines", "bellman", "bundles", "data", "deploy", "envs", "evaluation", "inspect",
+    "large_logs", "models", "monitoring", "paper", "planning", "policies", "report", "training",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for from its package."""
+    """Import what is asked for from its package, or a package."""
+    if name in _PACKAGES:
+        return import_module(f"nopg.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'nopg' has no attribute {name!r}")
     value = getattr(import_module(f"nopg.{_HOMES[name]}"), name)
@@ -83,4 +89,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_PACKAGES, "errors"})

@@ -30,7 +30,8 @@ def formula_limits(formula: Expression) -> Limits:
     found = list[Limits]()
     for one in formula.operations:
         found.append(_limits(one, found))
-    return found[-1]
+    low, high = found[-1]
+    return low + 0.0, high + 0.0  # a zero has no sign
 
 
 def _limits(one: Operation, found: Sequence[Limits]) -> Limits:

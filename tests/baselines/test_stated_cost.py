@@ -60,10 +60,15 @@ def test_moves_of_an_action_and_of_a_state_cost_what_their_columns_do() -> None:
     level, valve = np.ones(301), rng.uniform(0.25, 0.75, 300)
     for t, opened in enumerate(valve):
         level[t + 1] = level[t] + 0.2 * (2.0 * opened - level[t])
-    columns = {"state_names": ["level"], "action_names": ["valve"], "episodes": np.zeros(300, dtype=int)}
-    data = Transitions.from_arrays(level[:-1], valve, np.zeros(300), level[1:], **columns).derive(
-        lags={"valve": 1}
-    )
+    data = Transitions.from_arrays(
+        level[:-1],
+        valve,
+        np.zeros(300),
+        level[1:],
+        state_names=["level"],
+        action_names=["valve"],
+        episodes=np.zeros(300, dtype=int),
+    ).derive(lags={"valve": 1})
     laws = []
     for reward in (
         "-(level - 1)**2 - 0.5*diff(valve)**2 - diff(level)**2",

@@ -48,11 +48,13 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_log_under_the_controller_shows_what_its_runs_earned(tank: Path, own: Law, tmp_path: Path) -> None:
     write(tmp_path / "own.csv", own, seed=2)
     found = answer("evaluate", tank, tmp_path / "own.csv")
-    realised = found["realised"]
-    assert (found["own_actions"], len(realised["returns"])) == (1, 8)
+    measured = found["measured"]
+    assert (found["own_actions"], len(measured["returns"])) == (1, 8)
     _, out, _ = run("evaluate", tank, tmp_path / "own.csv")
     assert "this controller: 100 % of the actions are its own" in out
-    assert f"{realised['mean']:.5g} over 8 episodes, {realised['against_promise']}" in " ".join(out.split())
+    assert f"{measured['mean']:.5g} over 8 episodes, {measured['against_prediction']}" in " ".join(
+        out.split()
+    )
     assert max(map(len, out.splitlines())) <= 80
 
 

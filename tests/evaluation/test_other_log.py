@@ -1,4 +1,4 @@
-"""A trained controller by another log of its plant: same units, own actions, as promised."""
+"""A trained controller by another log of its plant: same units, own actions, as predicted."""
 
 import math
 from collections.abc import Callable
@@ -70,10 +70,10 @@ def test_another_log_predicts_a_return_that_holds_and_agrees_with_the_promise(
     found = evaluate_on_log(result, data)
     truth = np.mean([_return_from(start, own) for start in data.starts[:, 0].tolist()])
     assert found.assessment.interval[0] < truth < found.assessment.interval[1]
-    assert (found.assessment.verdict, found.against_promise) == ("ok", "as promised")
+    assert (found.assessment.verdict, found.against_prediction) == ("ok", "as predicted")
     assert (found.starts, found.of_this_log) == (10, True)
     assert found.own_actions < 0.5
-    assert found.realised is None
+    assert found.measured is None
 
 
 def _return_from(level: float, law: Law, steps: int = 200) -> float:
@@ -89,46 +89,46 @@ def test_a_log_under_the_controller_shows_what_its_runs_earned(result: TrainingR
     data = read(tank_log(own, seed=2))
     found = evaluate_on_log(result, data)
     assert found.own_actions == 1
-    assert found.realised is not None
-    assert len(found.realised.returns) == 8
+    assert found.measured is not None
+    assert len(found.measured.returns) == 8
     # 39 transitions of the first run; after them the mean of the last fifth continues: 7 rows.
     rewards = data.rewards[:39].numpy()
     expected = GAMMA ** np.arange(39) @ rewards + GAMMA**39 / (1 - GAMMA) * rewards[-7:].mean()
-    assert found.realised.returns[0] == pytest.approx(expected, rel=1e-12)
-    assert found.realised.mean == pytest.approx(np.mean(found.realised.returns), rel=1e-12)
-    assert found.realised.against_promise == "as promised"
+    assert found.measured.returns[0] == pytest.approx(expected, rel=1e-12)
+    assert found.measured.mean == pytest.approx(np.mean(found.measured.returns), rel=1e-12)
+    assert found.measured.against_prediction == "as predicted"
     assert found.rows()["recorded under"] == "this controller: 100 % of the actions are its own"
-    assert f"{found.realised.mean:.5g} over 8 episodes, as promised (" in found.rows()["realised return"]
+    assert f"{found.measured.mean:.5g} over 8 episodes, as predicted (" in found.rows()["measured return"]
 
 
 def test_a_plant_that_has_worn_earns_less_than_promised(result: TrainingResult, own: Law) -> None:
     found = evaluate_on_log(result, read(tank_log(own, seed=2, flow=0.1)))
-    assert found.against_promise == "less than promised"
-    assert found.realised is not None
-    # By the promise from every start: the returns themselves vary too much to tell.
-    assert found.realised.against_promise == "less than promised"
-    spread = 1.96 * np.std(found.realised.returns, ddof=1) / 8**0.5
-    assert found.realised.mean is not None
-    assert found.promised.interval is not None
-    assert found.realised.mean + spread > found.promised.interval[0]
+    assert found.against_prediction == "less than predicted"
+    assert found.measured is not None
+    # By the prediction from every start: the returns themselves vary too much to tell.
+    assert found.measured.against_prediction == "less than predicted"
+    spread = 1.96 * np.std(found.measured.returns, ddof=1) / 8**0.5
+    assert found.measured.mean is not None
+    assert found.predicted.interval is not None
+    assert found.measured.mean + spread > found.predicted.interval[0]
 
 
 def test_runs_too_short_for_the_discount_have_no_realised_return(result: TrainingResult, own: Law) -> None:
-    realised = evaluate_on_log(result, read(tank_log(own, steps=29))).realised  # 28 < log .05/log .9 <= 29
-    assert realised is not None
-    assert (realised.returns, realised.steps_needed, realised.mean) == ((), 29, None)
+    measured = evaluate_on_log(result, read(tank_log(own, steps=29))).measured  # 28 < log .05/log .9 <= 29
+    assert measured is not None
+    assert (measured.returns, measured.steps_needed, measured.mean) == ((), 29, None)
 
 
 def test_without_its_data_the_promise_holds_for_the_starts_of_the_training(
     bare: TrainingResult, own: Law
 ) -> None:
     found = evaluate_on_log(bare, read(tank_log(own, seed=2, runs=2)))
-    assert found.promised.expected_return == bare.expected_return
+    assert found.predicted.expected_return == bare.expected_return
     assert (found.starts, found.of_this_log) == (8, False)
-    assert found.realised is not None
-    assert found.realised.promised is None
-    assert found.realised.interval is None  # two returns do not tell how much they vary
-    three = evaluate_on_log(bare, read(tank_log(own, seed=2, runs=3))).realised
+    assert found.measured is not None
+    assert found.measured.predicted is None
+    assert found.measured.interval is None  # two returns do not tell how much they vary
+    three = evaluate_on_log(bare, read(tank_log(own, seed=2, runs=3))).measured
     assert three is not None
     assert three.interval is not None
 
@@ -142,7 +142,7 @@ def test_a_log_is_the_controllers_own_if_nineteen_of_twenty_actions_are(
     actions[: 2 * wrong : 2] = actions[: 2 * wrong : 2] / 2 + 0.4
     found = evaluate_on_log(result, replace(data, actions=actions))
     assert found.own_actions == pytest.approx(1 - wrong / 320)
-    assert (found.realised is not None) == is_own
+    assert (found.measured is not None) == is_own
 
 
 @pytest.mark.parametrize(("share", "same"), [(0.009, 1.0), (0.011, 0.0)])

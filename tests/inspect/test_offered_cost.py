@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
-from nopg import describe
+from nopg import describe, evaluate_offline, optimize
 from nopg.data import Transitions
+from nopg.errors import ArgumentError
 from nopg.inspect._stated_cost import stated_cost
 
 RNG = np.random.default_rng(0)
@@ -66,3 +70,26 @@ def test_describe_offers_the_cost_and_says_how_far_actions_go() -> None:
     assert "--cost '(level - goal)**2'" in finding.advice
     assert "valve in [" in found.facts["Limits"]
     assert describe(log(np.zeros(400)).with_reward("-(level - goal)**2")).finding("cost") is None
+
+
+def test_a_magnitude_of_what_never_changes_its_sign_is_not_offered() -> None:
+    rng = np.random.default_rng(0)
+    level, valve = rng.uniform(1.0, 2.0, 200), rng.uniform(0.0, 1.0, 200)  # level > valve in every row
+    reward = -((level - 1.5) ** 2) - 0.05 * (valve - 0.35) ** 2
+    log = Transitions.from_arrays(
+        level, valve, reward, level + 0.1, state_names=["level"], action_names=["valve"]
+    )
+    assert stated_cost(log) == "(level - 1.5)**2 + 0.05*(valve - 0.35)**2"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        describe,
+        lambda path: optimize(path, 0.9),
+        lambda path: evaluate_offline(lambda states: states, path, 0.9),
+    ],
+)
+def test_the_name_of_a_file_is_no_log(use: Callable[[Any], object]) -> None:
+    with pytest.raises(ArgumentError, match="read_csv"):
+        use("log.csv")

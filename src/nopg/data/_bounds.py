@@ -8,7 +8,7 @@ import torch
 
 from nopg.data._schema import Schema
 from nopg.data._transitions import Transitions
-from nopg.errors import DataError
+from nopg.errors import ArgumentError, DataError
 
 # Largest excess over a bound, as a share of its width, that counts as the rounding of a logged action or the
 # noise of a sensor; beyond it, the bounds that rollouts keep are not those of the plant.
@@ -38,6 +38,15 @@ def check_bounds(data: Transitions, schema: Schema | None = None) -> None:
                 f"logged rows lie outside, by up to {float(beyond[row]):.4g} (row {row} has "
                 f"{float(column[row]):.6g}); correct the bounds, or {advice}"
             )
+
+
+def check_log(data: object) -> None:
+    """Refuse what is no dataset, such as the name of a file."""
+    if not isinstance(data, Transitions):
+        raise ArgumentError(
+            f"data is of type {type(data).__name__}; read a file with nopg.read_csv(path, states=…, "
+            "actions=…, reward=…), or make nopg.Transitions.from_arrays(…) of arrays"
+        )
 
 
 def check_trainable(data: Transitions) -> None:

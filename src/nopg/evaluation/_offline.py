@@ -12,6 +12,7 @@ from nopg._typing import RewardFunction
 from nopg.baselines import baseline
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions, start_note
+from nopg.data._bounds import check_log
 from nopg.data._derive import STARTS
 from nopg.data._set_points import with_further_set_points
 from nopg.data._start_set import StartSet
@@ -59,6 +60,7 @@ class OfflineEvaluator:
         reward: RewardFunction | None = None,
         unknown_value: float | None = None,
     ) -> None:
+        check_log(data)
         self.problem = MultistepProblem.build(
             model or LocalModel(data, reward=reward), StartSet.of(data), discount, unknown_value=unknown_value
         )

@@ -1,4 +1,4 @@
-"""Another log of the same plant: whether it fits a controller, and whether it bears out what was promised."""
+"""Another log of the same plant: whether it fits a controller, and bears out what was predicted of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SAME_INTERVAL = 0.1
 # Both halves of a log, to which models are fitted, need twice the rows of a linear law's coefficients.
 _ROWS_PER_COEFFICIENT = 4
 
-AgainstPromise = Literal["less than promised", "as promised", "more than promised"]
+AgainstPrediction = Literal["less than predicted", "as predicted", "more than predicted"]
 Interval = tuple[float, float]
 
 Trained = Any
@@ -33,7 +33,7 @@ Trained = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class EarlierPrediction:
     """What the training predicted of a controller."""
 
     expected_return: float
@@ -41,21 +41,21 @@ class Promise:
     verdict: Verdict | None
 
     @classmethod
-    def of(cls, found: Any) -> Promise:
+    def of(cls, found: Any) -> EarlierPrediction:
         """Return what an assessment or a result promises."""
         return cls(found.expected_return, found.interval, found.verdict)
 
-    def against(self, interval: Interval) -> AgainstPromise | None:
-        """Return on which side of the promise another interval lies; None if nothing certain was promised."""
+    def against(self, interval: Interval) -> AgainstPrediction | None:
+        """Return on which side of the prediction another interval lies; None if nothing was certain."""
         if self.interval is None or self.verdict == "not identifiable":
             return None
         if interval[1] < self.interval[0]:
-            return "less than promised"
-        return "more than promised" if interval[0] > self.interval[1] else "as promised"
+            return "less than predicted"
+        return "more than predicted" if interval[0] > self.interval[1] else "as predicted"
 
 
 @dataclass(frozen=True, slots=True)
-class Realised:
+class Measured:
     """What the episodes of a log under the controller earned.
 
     After a truncation the mean reward of the last fifth of an episode continues.
@@ -65,51 +65,51 @@ class Realised:
         steps_needed: See `returns`.
         mean: Of the returns; None if there are none.
         interval: Of the mean, 95 %; None where nothing tells how much returns vary.
-        promised: Mean of what was promised from the starts of these episodes; None without the saved model.
-        against_promise: Each return compared with the promise from its own start.
+        predicted: Mean of what was predicted from the starts of these episodes; None without the saved model.
+        against_prediction: Each return compared with the prediction from its own start.
     """
 
     returns: tuple[float, ...]
     steps_needed: int
     mean: float | None = None
     interval: Interval | None = None
-    promised: float | None = None
-    against_promise: AgainstPromise | None = None
+    predicted: float | None = None
+    against_prediction: AgainstPrediction | None = None
 
     def __str__(self) -> str:
         if self.mean is None:
             return f"unknown: no episode has the {self.steps_needed} steps that the discount needs"
         over = f"over {count_of(len(self.returns), 'episode')}"
-        if self.promised is None:
+        if self.predicted is None:
             return f"{_in_interval(self.mean, self.interval)}, {over}"
-        against = self.against_promise or "promised without certainty"
-        return f"{self.mean:.5g} {over}, {against} ({self.promised:.5g})"
+        against = self.against_prediction or "predicted without certainty"
+        return f"{self.mean:.5g} {over}, {against} ({self.predicted:.5g})"
 
 
 @dataclass(frozen=True, slots=True)
 class LogEvaluation:
-    """A controller by another log of its plant, beside what was promised of it.
+    """A controller by another log of its plant, beside what was predicted of it.
 
     Attributes:
         assessment: What a model of this log alone predicts.
-        promised: What the model of the training predicts from the same starts.
+        predicted: What the model of the training predicts from the same starts.
         starts: Number of these starts.
         of_this_log: Whether the starts are those of this log; of the training if that was saved without its
             data.
-        against_promise: Whether the two intervals from exactly these starts overlap; None if a verdict is
-            `not identifiable` or nothing was promised with an interval.
+        against_prediction: Whether the two intervals from exactly these starts overlap; None if a verdict is
+            `not identifiable` or nothing was predicted with an interval.
         own_actions: Share of the logged actions that differ from the controller's by 1 % of their range at
             most.
-        realised: What the log earned, if at least 95 % of its actions are the controller's own.
+        measured: What the log earned, if at least 95 % of its actions are the controller's own.
     """
 
     assessment: Assessment
-    promised: Promise
+    predicted: EarlierPrediction
     starts: int
     of_this_log: bool
-    against_promise: AgainstPromise | None
+    against_prediction: AgainstPrediction | None
     own_actions: float
-    realised: Realised | None
+    measured: Measured | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values."""
@@ -118,20 +118,20 @@ class LogEvaluation:
 
     def rows(self) -> dict[str, str]:
         """Return what it says, in words by name."""
-        one, says = self.assessment, self.against_promise or "nothing certain"
-        rough = ", a rough answer" if self.against_promise and one.verdict == "weak" else ""
-        recorded = "this controller" if self.realised else "another controller"
+        one, says = self.assessment, self.against_prediction or "nothing certain"
+        rough = ", a rough answer" if self.against_prediction and one.verdict == "weak" else ""
+        recorded = "this controller" if self.measured else "another controller"
         rows = {
             "predicted return": _in_interval(one.expected_return, one.interval),
             "verdict": ": ".join((one.verdict, *("; ".join(one.reasons),) * bool(one.reasons))),
             "notes": "\n".join(one.notes),
             "starts": f"{self.starts}, of {'this log' if self.of_this_log else 'the training'}",
             "leaves the data": f"{100 * one.unknown_mass:.2f} % of the time, discounted",
-            "promised": _in_interval(self.promised.expected_return, self.promised.interval),
-            "this log says": says + rough,
+            "predicted at training": _in_interval(self.predicted.expected_return, self.predicted.interval),
+            "by this log": says + rough,
             "recorded under": f"{recorded}: {100 * self.own_actions:.0f} % of the actions are its own",
         }
-        return rows | ({"realised return": str(self.realised)} if self.realised else {})
+        return rows | ({"measured return": str(self.measured)} if self.measured else {})
 
 
 def _in_interval(value: float, interval: Interval | None) -> str:
@@ -141,12 +141,12 @@ def _in_interval(value: float, interval: Interval | None) -> str:
 def evaluate_on_log(result: Trained, data: Transitions) -> LogEvaluation:
     """Evaluate a trained controller by another log of the same plant; see `match_log`.
 
-    A model of this log alone predicts the return; beside it stands the return that was promised. If the log
-    was recorded under the controller, what its episodes earned is compared with the promise too.
+    A model of this log alone predicts the return; beside it stands the return that was predicted. If the log
+    was recorded under the controller, what its episodes earned is compared with the prediction too.
     """
     data = match_log(result, data)
-    here = _promise(result, data.starts)
-    promise = Promise.of(here or result)  # as saved, which holds for the starts of the training alone
+    here = _predicted_again(result, data.starts)
+    prediction = EarlierPrediction.of(here or result)  # as saved, for the starts of the training
     starts = data.starts if here else result.start_support.states
     evaluator = OfflineEvaluator(data.with_starts(starts), result.discount)
     found = evaluator.assess(result.policy)
@@ -156,12 +156,12 @@ def evaluate_on_log(result: Trained, data: Transitions) -> LogEvaluation:
     own = own_share(result, data)
     return LogEvaluation(
         assessment=found,
-        promised=promise,
+        predicted=prediction,
         starts=len(starts),
         of_this_log=here is not None,
-        against_promise=promise.against(exact.assess(result.policy).interval) if certain else None,
+        against_prediction=prediction.against(exact.assess(result.policy).interval) if certain else None,
         own_actions=own,
-        realised=_realised(result, data) if own >= _OWN_ROWS else None,
+        measured=_measured(result, data) if own >= _OWN_ROWS else None,
     )
 
 
@@ -241,7 +241,7 @@ def _check_ranges(result: Trained, data: Transitions, name: str) -> None:
             )
 
 
-def _promise(result: Trained, starts: torch.Tensor) -> Assessment | None:
+def _predicted_again(result: Trained, starts: torch.Tensor) -> Assessment | None:
     """Return what the model of the training predicts from other starts; None if it was not saved."""
     try:
         problem = result.evaluator.problem
@@ -251,18 +251,18 @@ def _promise(result: Trained, starts: torch.Tensor) -> Assessment | None:
     return OfflineEvaluator(data, result.discount, model=problem.model, unknown_value=v).assess(result.policy)
 
 
-def _realised(result: Trained, data: Transitions) -> Realised:
-    """Return what the episodes of a log under the controller earned, and how that compares with the promise.
+def _measured(result: Trained, data: Transitions) -> Measured:
+    """Return what the episodes of a log under the controller earned, beside the prediction.
 
-    Where the model of the training was saved, every episode is compared with the promise from its own start,
+    Where the model of the training was saved, each episode is compared with the prediction from its start,
     so that the spread of the starts does not count as chance.
     """
     gamma = result.discount
     needed = math.ceil(math.log(UNSEEN) / math.log(gamma)) if gamma > 0 else 1
     starts, returns = episode_returns(data, gamma, continued=True)
     if len(returns) == 0:
-        return Realised((), needed)
-    chance, apart, found = 0.0, returns, _promise(result, starts)
+        return Measured((), needed)
+    chance, apart, found = 0.0, returns, _predicted_again(result, starts)
     if found:
         paths = found.paths.returns[0].view(found.paths.repeats, -1)
         chance = float(paths.var(dim=0).mean().sqrt()) if len(paths) > 1 else 0.0
@@ -272,11 +272,11 @@ def _realised(result: Trained, data: Transitions) -> Realised:
     spread = max(chance, float(apart.std()) if len(apart) >= _FEWEST_EPISODES else 0.0)
     mean, half = float(returns.mean()), DEVIATIONS * spread / len(apart) ** 0.5
     between = (mean - half, mean + half)
-    return Realised(
+    return Measured(
         returns=tuple(returns.tolist()),
         steps_needed=needed,
         mean=mean,
         interval=between if found or len(returns) >= _FEWEST_EPISODES else None,
-        promised=found.expected_return if found else None,
-        against_promise=Promise.of(found).against(between) if found else None,
+        predicted=found.expected_return if found else None,
+        against_prediction=EarlierPrediction.of(found).against(between) if found else None,
     )

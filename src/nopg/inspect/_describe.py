@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from nopg.data import Repairs, Transitions, start_note
+from nopg.data._bounds import check_log
 from nopg.data._held_out import duplicate_groups
 from nopg.data._repairs import LEFT_OUT
 from nopg.inspect._columns import Column, column_findings, measure_columns, sample_finding, with_counts
@@ -130,6 +131,7 @@ def describe(data: Transitions | LogSummary) -> Description:
     """
     summary = data if isinstance(data, LogSummary) else None
     data = data.sample if isinstance(data, LogSummary) else data
+    check_log(data)
     n, episodes, schema, repairs = len(data), Episodes.of(data), data.schema, data.repairs
     total = n if summary is None else summary.num_rows
     columns, sample, facts = measure_columns(data), None, dict[str, str]()

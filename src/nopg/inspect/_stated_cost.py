@@ -66,12 +66,18 @@ def _candidates(columns: Mapping[str, FloatArray], units: Sequence[str]) -> tupl
     """Return all terms, and their values (n, k)."""
     terms, values = list[_Term](), list[FloatArray]()
     for k, (one, x) in enumerate(columns.items()):
-        terms += [_Term(one, "{}**2"), _Term(one, "{}"), _Term(one, "abs({})")]
-        values += [x**2, x, np.abs(x)]
+        terms += [_Term(one, "{}**2"), _Term(one, "{}")]
+        values += [x**2, x]
+        pairs = [(one, x)]
         for unit, (other, y) in list(zip(units, columns.items(), strict=True))[k + 1 :]:
             if unit == units[k]:
-                terms += [_Term(f"{one} - {other}", "({})**2"), _Term(f"{one} - {other}", "abs({})")]
-                values += [(x - y) ** 2, np.abs(x - y)]
+                terms.append(_Term(f"{one} - {other}", "({})**2"))
+                values.append((x - y) ** 2)
+                pairs.append((f"{one} - {other}", x - y))
+        # The magnitude of what has one sign in the log is linear there, and another formula elsewhere.
+        kinks = [(name, value) for name, value in pairs if value.min() < 0.0 < value.max()]
+        terms += [_Term(name, "abs({})") for name, _ in kinks]
+        values += [np.abs(value) for _, value in kinks]
     return terms, np.stack(values, axis=1)
 
 

@@ -24,6 +24,9 @@ _STATE_MARGIN = 1.0
 # Share of the range of an input that counts as one radius beyond it, where nothing is known of the growth of
 # errors there.
 _MARGIN = 0.1
+# The least growth of errors beyond the range of a state. Rollouts hold states one range beyond the log: there
+# nothing may count as known, or a path that is held would.
+_LEAST_OF_STATES = 0.1
 
 
 def state_bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
@@ -58,7 +61,8 @@ def input_range(
         past: See above.
     """
     low, high = extremes
-    share = _MARGIN / growth.sqrt()
+    is_state = torch.arange(len(growth)) < len(past)
+    share = _MARGIN / torch.where(is_state, growth.clamp(min=_LEAST_OF_STATES), growth).sqrt()
     margin = torch.where(high > low, share * (high - low), space.units)
     free = space.periods > 0
     free[: len(past)] |= torch.as_tensor(past)

@@ -17,7 +17,7 @@ from nopg._typing import ArrayLike
 from nopg.baselines import Regulator
 from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.data import Transitions
-from nopg.data._bounds import check_bounds, check_trainable
+from nopg.data._bounds import check_bounds, check_log, check_trainable
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.evaluation import OfflineEvaluator
 from nopg.models._local_model import LocalModelConfig, ModelConfig
@@ -108,6 +108,7 @@ def optimize(
     if isinstance(data, LogSummary):
         changed = bool(constraints or limits) or not (isinstance(policy, Policy) or policy in _NETWORKS)
         data, settings = _sample_of(data, settings, changed=changed)
+    check_log(data)
     data = data if initial_states is None else data.starting_at(initial_states)
     data, wanted = _with_derived(data, policy, limits)
     _check(wanted, data, settings)

@@ -121,8 +121,7 @@ class TrainingResult:
         """Return the controller that deviates from the logged one by a share of the logged range at most.
 
         The logged controller is imitated: by the same formulas with other gains where these do, else by a
-        network. What is predicted is that of the new controller; at runtime the limit can be lowered further
-        (`RuntimeController.within`).
+        network. What is predicted is that of the new controller.
 
         Args:
             share: From 0, the logged controller, to 1.
