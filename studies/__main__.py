@@ -11,6 +11,7 @@ from nopg.errors import NopgError
 from studies.calibration import CALIBRATION
 from studies.engineers import ENGINEERS
 from studies.fleet import FLEET
+from studies.hardware import HARDWARE
 from studies.large_logs import LARGE_LOGS
 from studies.monitor import MONITOR
 from studies.neorl2 import NEORL2
@@ -26,6 +27,7 @@ STUDIES = {
         CALIBRATION,
         ENGINEERS,
         FLEET,
+        HARDWARE,
         LARGE_LOGS,
         MONITOR,
         NEORL2,
