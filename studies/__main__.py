@@ -16,6 +16,7 @@ from studies.large_logs import LARGE_LOGS
 from studies.monitor import MONITOR
 from studies.neorl2 import NEORL2
 from studies.paper import PAPER
+from studies.pid_gains import PID_GAINS
 from studies.promise import PROMISE
 from studies.records import FOLDER
 from studies.set_points import SET_POINTS
@@ -32,6 +33,7 @@ STUDIES = {
         MONITOR,
         NEORL2,
         PAPER,
+        PID_GAINS,
         PROMISE,
         SET_POINTS,
         TRUST,

@@ -57,7 +57,7 @@ def log(folder: Path, rows: int, *, stated: bool) -> Transitions:
 
 
 @cache
-def _environment() -> Any:
+def environment() -> Any:
     """Return the class of the simulator, with the reward that its package lacks."""
     reward = ModuleType("neorl2.envs.reward.dmsd_reward")
 
@@ -76,7 +76,7 @@ def _environment() -> Any:
 
 def returns(law: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the sums of rewards of a law in all episodes, from seeds that are always the same."""
-    environments = [_environment()(mode="train") for _ in range(_EPISODES)]
+    environments = [environment()(mode="train") for _ in range(_EPISODES)]
     states = np.stack([one.reset(seed=seed)[0] for seed, one in enumerate(environments)])
     total = np.zeros(_EPISODES)
     for _ in range(_STEPS):
