@@ -341,8 +341,8 @@ fixed before the first run.
 
 ## Cost of controllers that the model has not seen
 
-Predicted from logs of others, then compared with the run on the hardware. TCLab: `{_HEATER_COST}` in K²,
-discounted (γ = {_HEATER_DISCOUNT:.4f} at {_HEATER_STEP:g} s) and per row, from
+Predicted from logs of others, then compared with the run on the hardware. TCLab:
+`{_HEATER_COST}` in K², discounted (γ = {_HEATER_DISCOUNT:.4f} at {_HEATER_STEP:g} s) and per row, from
 {", ".join(("prbs", *_IDENTIFIED))}.
 On the hardware {" and ".join(_FAILED)} failed. Pendulum: `{_PENDULUM_COST}`
 (γ = {_PENDULUM_DISCOUNT}, hanging 2), a swing-up that failed; its law is fitted to its log.
@@ -359,7 +359,8 @@ AHEAD
 
 ## What the logs say before
 
-Lags and delays in rows of {_HEATER_STEP:g} s.
+Findings of `describe` and choices of `select_lags`, in rows of {_HEATER_STEP:g} s. `prbs` has no
+set points and so no cost; the set points of `disturbed-*` rest.
 
 LOGS
 """
@@ -393,6 +394,7 @@ def _figures(records: Sequence[Record]) -> dict[str, Any]:
         axis.plot([one["measured"]], [k], "D", color=AFTER, label="" if k else "measured")
     axis.set_yticks(range(len(rows)), [f"{name}: {one['verdict']}" for name, one in rows])
     axis.set_xscale("log")
+    axis.set_xlim(left=1.0)
     axis.invert_yaxis()
     finish(axis, x="squared tracking error, discounted (K²)", legend=True)
     return {"hardware": figure}
