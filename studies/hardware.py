@@ -35,8 +35,8 @@ from studies.study import Study, table
 Array = npt.NDArray[np.float64]
 
 # Fixed before the first run.
-# A row every 5 s: the fastest pole that the published models of the heaters share is near 90 s. The action is
-# the mean of the heater over the 5 s, temperatures and set points are those at their beginning.
+# A row every 5 s, as the published models are slower than 90 s. The action is the mean of the heater over the
+# 5 s; temperatures and set points are those at their beginning.
 _HEATER_STEP = 5.0
 # Three time constants of the slowest published pole, 212 s.
 _HEATER_DISCOUNT = 1.0 - _HEATER_STEP / 600.0
@@ -52,7 +52,8 @@ _SEGMENT = 60
 # As published with the controllers: deviations are from these set points and heater positions.
 _REST, _HALF_POWER = np.array([54.736, 47.904]), np.array([50.0, 50.0])
 _HEATERS_AHEAD = (60.0, 300.0)
-# The step of the coarsest log of the pendulum; states are measured position and velocity, without lags.
+# The step of the coarsest log of the pendulum; states are measured position and velocity, without lags. The
+# log with another mass is left out.
 _PENDULUM_STEP, _PENDULUMS_AHEAD = 0.02, (1.0, 3.0)
 _PENDULUM_LOGS = (
     *("ddp", "direct-collocation", "energy-shaping", "gravity-compensation"),
