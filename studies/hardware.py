@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import gt
 from pathlib import Path
 from typing import Any
 
@@ -350,7 +351,7 @@ On the hardware {" and ".join(_FAILED)} failed; constrained-ml-2 is
 one of the logs. Pendulum: `{_PENDULUM_COST}`
 (γ = {_PENDULUM_DISCOUNT}, hanging 2), a swing-up that failed; its law is fitted to its log.
 
-COSTS
+COST
 
 Why they are not `ok`:
 
@@ -358,7 +359,7 @@ REASONS
 
 ## States ahead
 
-SCORES
+Errors above those of the rival: SCORES.
 
 Held-out root mean square errors of all measured columns under the logged actions: T1 / T2 in K, 60 and
 300 s ahead; angles and velocities in rad and rad/s, 1 and 3 s ahead. The rival of the heaters is an ARX with
@@ -371,46 +372,43 @@ AHEAD
 Findings of `describe` and choices of `select_lags`, in rows of {_HEATER_STEP:g} s. `prbs` has no
 set points and so no cost; the set points of `disturbed-*` rest.
 
-LOGS
+DESCRIBE
 """
 _TABLES = {
-    "cost": ("plant", "controller", "measured", "predicted, 95 %", "verdict"),
-    "ahead": ("plant", "held out", "nopg", "rival", "nopg, long", "rival, long"),
-    "describe": ("log", "grade", "lags", "delays", "findings"),
+    "cost": (_cost_row, ("plant", "controller", "measured", "predicted, 95 %", "verdict")),
+    "ahead": (_ahead_row, ("plant", "held out", "nopg", "rival", "nopg, long", "rival, long")),
+    "describe": (_log_row, ("log", "grade", "lags", "delays", "findings")),
 }
 
 
 def _score(plant: str, records: Sequence[Record]) -> str:
     """Return how often the errors of a plant are above those of the rival."""
-    pairs = [
-        (own, rival)
-        for one in records
-        for key, values in one.results.items()
-        if one.benchmark == plant and key.startswith("nopg")
-        for own, rival in zip(values, one.results[key.replace("nopg", "rival")], strict=True)
-    ]
-    return f"{sum(own > rival for own, rival in pairs)} of {len(pairs)} on {plant}"
+    found = [one.results.items() for one in records if one.benchmark == plant]
+    own, rival = (
+        [x for one in found for key, values in one if key.startswith(method) for x in values]
+        for method in ("nopg", "rival")
+    )
+    return f"{sum(map(gt, own, rival))} of {len(own)} on {plant}"
 
 
 def _page(records: Sequence[Record]) -> str:
-    text, rows = _TEXT, {"cost": _cost_row, "ahead": _ahead_row, "describe": _log_row}
-    last = last_of_each(records)
-    for (part, heads), place in zip(_TABLES.items(), ("COSTS", "AHEAD", "LOGS"), strict=True):
-        found = [one for one in last if one.options["part"] == part]
-        cells = [rows[part](one.benchmark, one.options["run"], one.results) for one in found]
-        text = text.replace(place, "\n".join(table(heads, cells)))
-    costs = {one.options["run"]: one.results["reasons"] for one in last if one.options["part"] == "cost"}
-    ahead = [one for one in last if one.options["part"] == "ahead"]
-    reasons = "\n".join(f"- {name}: {'; '.join(why)}" for name, why in costs.items())
-    scores = ", ".join(_score(plant, ahead) for plant in dict.fromkeys(one.benchmark for one in ahead))
-    return text.replace("REASONS", reasons).replace("SCORES", f"Errors above those of the rival: {scores}.")
+    text, found = _TEXT, {part: _part(records, part) for part in _TABLES}
+    for part, (row, heads) in _TABLES.items():
+        cells = [row(one.benchmark, one.options["run"], one.results) for one in found[part]]
+        text = text.replace(part.upper(), "\n".join(table(heads, cells)))
+    reasons = [f"- {one.options['run']}: {'; '.join(one.results['reasons'])}" for one in found["cost"]]
+    plants = dict.fromkeys(one.benchmark for one in found["ahead"])
+    scores = ", ".join(_score(plant, found["ahead"]) for plant in plants)
+    return text.replace("REASONS", "\n".join(reasons)).replace("SCORES", scores)
+
+
+def _part(records: Sequence[Record], part: str) -> list[Record]:
+    return [one for one in last_of_each(records) if one.options["part"] == part]
 
 
 def _figures(records: Sequence[Record]) -> dict[str, Any]:
-    found = [
-        one for one in last_of_each(records) if one.options["part"] == "cost" and one.benchmark == "TCLab"
-    ]
-    rows = [(one.options["run"], one.results) for one in found if "predicted" in one.results]
+    costs = [one for one in _part(records, "cost") if one.benchmark == "TCLab"]
+    rows = [(one.options["run"], one.results) for one in costs if "predicted" in one.results]
     figure = new_figure(4.8, 2.6)
     axis = figure.subplots()
     for k, (_, one) in enumerate(rows):
