@@ -11,10 +11,12 @@ from nopg.errors import NopgError
 from studies.calibration import CALIBRATION
 from studies.engineers import ENGINEERS
 from studies.fleet import FLEET
+from studies.hardware import HARDWARE
 from studies.large_logs import LARGE_LOGS
 from studies.monitor import MONITOR
 from studies.neorl2 import NEORL2
 from studies.paper import PAPER
+from studies.pid_gains import PID_GAINS
 from studies.promise import PROMISE
 from studies.records import FOLDER
 from studies.set_points import SET_POINTS
@@ -26,10 +28,12 @@ STUDIES = {
         CALIBRATION,
         ENGINEERS,
         FLEET,
+        HARDWARE,
         LARGE_LOGS,
         MONITOR,
         NEORL2,
         PAPER,
+        PID_GAINS,
         PROMISE,
         SET_POINTS,
         TRUST,
