@@ -164,3 +164,11 @@ def test_named_pages_alone_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written == ["fleet", "promise", *STUDIES]
     with pytest.raises(SystemExit):
         main(["page", "no-such-page"])
+
+
+def test_tables_of_the_page_on_evidence_are_those_of_the_pages_of_studies() -> None:
+    pages = {line for page in (ROOT / "studies/pages").glob("*.md") for line in page.read_text().split("\n")}
+    text = (ROOT / "docs/evidence.md").read_text(encoding="utf-8")
+    rows = [line for line in text.split("\n") if line.startswith("|")]
+    assert len(rows) > 30
+    assert set(rows) <= pages
