@@ -4,7 +4,6 @@ import csv
 import logging
 import os
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -375,11 +374,6 @@ def test_a_first_row_of_missing_words_is_no_line_of_units(tmp_path: Path) -> Non
     assert data.repairs.counts["level: missing word 'Bad'"] == 1
 
 
-def test_dashes_are_no_units(tmp_path: Path) -> None:
-    data = read_csv(write(tmp_path / "plant.csv", HEAD + "m,-,\n" + ROWS), **ROLES)
-    assert data.schema.units == {"level": "m"}
-
-
 # Exports of plants: 60 rows, every 10 s, of a level and a valve.
 
 EVERY_10_S = [f"2025-03-01 06:{k // 6:02}:{k % 6 * 10:02}" for k in range(60)]
@@ -472,19 +466,6 @@ def test_an_export_of_a_plant_is_read_right_or_refused_with_what_to_write(tmp_pa
     assert data.schema.units == expected
 
 
-def test_a_wide_header_takes_a_time_linear_in_its_columns(tmp_path: Path) -> None:
-    def seconds(columns: int) -> float:
-        head = ",".join(["level", "valve", *(f"TIC{k}.PV" for k in range(columns))])
-        path = write(tmp_path / "wide.csv", f"{head}\n" + (",".join(["1.5"] * (columns + 2)) + "\n") * 3)
-        start = time.perf_counter()
-        read_csv(path, states=["level"], actions=["valve"], reward="-level")
-        return time.perf_counter() - start
-
-    seconds(10)
-    few, many = (min(seconds(columns) for _ in range(3)) for columns in (4_000, 16_000))
-    assert many < 8 * few  # four times as many columns; 16 times if each were looked for among all
-
-
 def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "log.csv")
     with pytest.raises(DataError, match="a pipe or a device, not a file"):
@@ -518,18 +499,6 @@ def test_a_time_column_connects_files_and_a_time_that_starts_anew_does_not(tmp_p
     write(tmp_path / "c.csv", dated("0", "1", "2"))
     data = read_csv(tmp_path, **TIMED)
     assert data.truncated.tolist() == [False] * 4 + [True] + [False, True]
-
-
-def test_an_episode_column_connects_files(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        write(tmp_path / f"{name}.csv", "level,valve,cost,episode\n1,0,1,7\n2,0,1,7\n")
-    assert len(read_csv(tmp_path, **ROLES)) == 3
-
-
-def test_words_of_all_files_are_counted_together(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        write(tmp_path / f"{name}.csv", HEAD + ROWS + "Bad,1,2\n")
-    assert read_csv(tmp_path, **ROLES, missing="drop").repairs.counts["level: missing word 'Bad'"] == 2
 
 
 def test_columns_may_be_in_another_order_in_another_file(tmp_path: Path) -> None:

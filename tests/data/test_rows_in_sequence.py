@@ -97,18 +97,6 @@ def test_blocks_are_spread_over_all_rows() -> None:
     assert bool((found.view(40, 100).diff(dim=1) == 1).all())
 
 
-def test_runs_are_what_continues_says_at_ends_at_minus_zero_and_without_episodes() -> None:
-    data = Transitions.from_arrays([0.0, 0.0, 1.0, 2.0], [0.0] * 4, [0.0] * 4, [-0.0, 1.0, 2.0, 3.0])
-    assert data.episodes is None
-    assert data.continues.tolist() == [False, True, True, True]
-    assert contiguous_runs(data) == [slice(0, 4)]
-    ended = Transitions.from_arrays(
-        data.states, data.actions, data.rewards, data.next_states, terminated=[0, 1, 0, 0]
-    )
-    assert ended.continues.tolist() == [False, True, False, True]
-    assert contiguous_runs(ended) == [slice(0, 2), slice(2, 4)]
-
-
 def tank(**settings: Any) -> Transitions:
     levels = np.arange(7.0)
     states = np.stack([levels, np.full(7, 3.0)], axis=1)
