@@ -47,14 +47,6 @@ def test_between_two_nodes_the_tilt_solves_one_equation(slack: float) -> None:
         assert p == pytest.approx(0.75, abs=1e-8)
 
 
-def test_around_the_middle_of_symmetric_nodes_the_weights_are_the_kernels() -> None:
-    y = torch.tensor([[[1.0, 0], [-1.0, 0], [0, 2.0], [0, -2.0], [0, 0]]], dtype=torch.float64)
-    P, tilt = weights_of(y, 1e-3)
-    kernel = torch.tensor([math.exp(-0.5)] * 2 + [math.exp(-2.0)] * 2 + [1.0], dtype=torch.float64)
-    torch.testing.assert_close(P[0], kernel / kernel.sum(), rtol=1e-12, atol=0)
-    assert float(tilt.abs().max()) <= 1e-12
-
-
 def test_columns_without_offsets_change_nothing_however_many() -> None:
     y = random_offsets(3, columns=3)
     P, tilt = weights_of(y, 1e-2)
@@ -62,14 +54,6 @@ def test_columns_without_offsets_change_nothing_however_many() -> None:
     torch.testing.assert_close(many, P, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(tilts[:, 21:], tilt, rtol=1e-9, atol=1e-9)
     assert not tilts[:, :21].any()
-
-
-def test_without_need_to_be_centred_the_weights_are_the_kernels() -> None:
-    y = random_offsets(2)
-    P, tilt = weights_of(y, 1e12)
-    # λ = −mean/ρ.
-    torch.testing.assert_close(P, torch.softmax(-0.5 * y.square().sum(dim=2), dim=1), rtol=1e-10, atol=0)
-    assert float(tilt.abs().max()) <= 1e-11
 
 
 # Centred
@@ -145,21 +129,6 @@ def test_the_weights_are_those_of_a_second_implementation(slack: float, columns:
 # What must not matter
 
 
-def test_the_order_of_the_nodes_does_not_matter() -> None:
-    y, mixed = random_offsets(7), torch.as_tensor(np.random.default_rng(8).permutation(12))
-    P, tilt = weights_of(y, 1e-2)
-    P_mixed, tilt_mixed = weights_of(y[:, mixed], 1e-2)
-    torch.testing.assert_close(P_mixed, P[:, mixed], rtol=0, atol=1e-13)
-    torch.testing.assert_close(tilt_mixed, tilt, rtol=1e-11, atol=1e-11)
-
-
-def test_the_company_of_other_rows_does_not_matter() -> None:
-    y = random_offsets(9)
-    P, _ = weights_of(y, 1e-2)
-    alone = torch.cat([weights_of(row[None], 1e-2)[0] for row in y])
-    torch.testing.assert_close(alone, P, rtol=0, atol=1e-13)
-
-
 def test_padding_is_ignored() -> None:
     y = random_offsets(12)
     P, tilt = weights_of(y, 1e-2)
@@ -190,12 +159,3 @@ def test_a_single_node_carries_everything(offset: float) -> None:
     P, tilt = weights_of(y, 1e-2)
     assert P.tolist() == [[1.0]]
     assert tilt[0].tolist() == pytest.approx([-100 * offset] * 2)
-
-
-def test_nodes_in_one_place_share_alike() -> None:
-    P, _ = weights_of(line(0.7, 0.7, 0.7, 0.7), 1e-2)
-    assert P[0].tolist() == pytest.approx([0.25] * 4)
-
-    # Twins count twice where two nodes with nothing between them share by distance.
-    P, _ = weights_of(line(-1.0, 1.0, 1.0), 1e-9)
-    assert P[0].tolist() == pytest.approx([0.5, 0.25, 0.25], abs=1e-8)
