@@ -50,9 +50,6 @@ def test_what_the_user_says_wins_over_what_a_parquet_file_says(tmp_path: Path) -
     assert few.initial_states is None
 
 
-# Ends of episodes, in each format.
-
-
 # Parquet.
 
 

@@ -17,7 +17,6 @@ from nopg.data import Schema, Transitions
 from nopg.data._repairs import GAPS
 from nopg.data.io import (
     from_dataframe,
-    read_csv,
     read_minari,
     read_parquet,
     to_dataframe,
@@ -183,24 +182,6 @@ def test_a_lone_done_counts_as_terminated_with_a_warning(caplog: pytest.LogCaptu
     with caplog.at_level(logging.WARNING, "nopg"):
         assert story(read(log(done=[0, 0, 0, 1])))[-1] == (13, 13, "terminated")
     assert "'done' is taken as terminated" in caplog.text
-
-
-def test_a_reader_resolves_roles_once_and_logs_each_message_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    log(6, done=[0, 0, 1, 0, 0, 1], episode=0, t=[0, 1, 2, 60, 61, 62]).to_csv(
-        tmp_path / "log.csv", index=False
-    )
-    with caplog.at_level(logging.INFO, "nopg"):
-        read_csv(tmp_path / "log.csv", **ROLES, time="t")
-    messages = [record.getMessage() for record in caplog.records]
-    assert len(messages) == len(set(messages)) == 3
-    for part in (
-        "'episode' is taken as episode",
-        "'done' is taken as terminated",
-        "gaps in time, which cut episodes: 1",
-    ):
-        assert sum(part in message for message in messages) == 1
 
 
 def test_done_next_to_a_truncated_flag_counts_where_that_is_not_set(

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions, start_note
-from nopg.data._episodes import contiguous_runs, spaced_blocks
+from nopg.data._episodes import contiguous_runs
 from nopg.data.io import from_dataframe, read_parquet
 
 
@@ -86,15 +85,6 @@ def test_tables_with_next_states_and_flags_have_episodes_too(tmp_path: Path) -> 
     files = read_parquet(tmp_path, states=["x"], actions=["u"], reward="r")
     assert files.episodes is not None
     assert files.episodes.tolist() == [0, 0, 0, 1, 2, 3, 3, 3, 3]  # a file starts an episode
-
-
-def test_blocks_are_spread_over_all_rows() -> None:
-    assert torch.equal(spaced_blocks(100, 100), torch.arange(100))
-    found = spaced_blocks(1_000_000, 4_000)
-    assert len(found) == 4_000
-    assert found[0] == 0
-    assert found[-1] == 999_999
-    assert bool((found.view(40, 100).diff(dim=1) == 1).all())
 
 
 def tank(**settings: Any) -> Transitions:

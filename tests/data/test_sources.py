@@ -105,15 +105,6 @@ def test_the_same_log_gives_the_same_transitions(tmp_path: Path, read: Callable[
     assert_same(read(tmp_path), expected)
 
 
-def test_categories_of_polars_are_names_of_episodes() -> None:
-    table = pl.from_pandas(log()).with_columns(
-        pl.col("run").cast(pl.String).cast(pl.Categorical), pl.lit(None).alias("empty")
-    )
-    data = from_dataframe(table, **ROLES)
-    assert data.episodes is not None
-    assert len(data.episodes.unique()) == 3  # the pause ends one
-
-
 def test_a_table_of_another_kind_is_refused() -> None:
     with pytest.raises(DataError, match=r"LazyFrame.*collect"):
         from_dataframe(pl.from_pandas(log()).lazy(), **ROLES)

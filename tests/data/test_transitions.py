@@ -201,15 +201,6 @@ def test_declared_starts_replace_marked_rows() -> None:
     assert data.with_starts(declared.starts).start_kind == "declared"
 
 
-def test_marked_rows_go_with_their_rows() -> None:
-    data = dataset(begins=[0, 1, 0, 1])
-    assert start_rows(data.take(torch.tensor([3, 2, 1]))) == [0, 2]
-    none = data.take(torch.tensor([0, 2]))
-    with pytest.raises(DataError, match="starts in no row of the log"):
-        none.starts  # noqa: B018
-    assert none.with_starts(data.states[:1]).start_kind == "declared"
-
-
 def test_impossible_marks_are_refused() -> None:
     with pytest.raises(DataError, match="begins marks no row"):
         dataset(begins=[0, 0, 0, 0])

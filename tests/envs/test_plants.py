@@ -1,7 +1,6 @@
 """Every plant against a second implementation, by hand, and the promises that all plants make."""
 
 import math
-from collections.abc import Callable
 from typing import Any, cast
 
 import gymnasium
@@ -180,24 +179,6 @@ def test_ten_thousand_random_steps_equal_one_cart_at_a_time(rate: float) -> None
     expected = [cart_step(row, voltage, 1 / rate) for row, voltage in rows]
     # Accelerations of order 10² over 0.02 s round below 10⁻¹³; adding π costs 10⁻¹⁵.
     np.testing.assert_allclose(CartPole(rate=rate).step(states, actions), expected, rtol=0, atol=1e-12)
-
-
-def balancing(cart_pole: CartPole) -> Callable[[Tensor], Tensor]:
-    """The public simulator's feedback: force for an acceleration, with the back-EMF compensated."""
-    gains = torch.tensor([41.0, -200.0, 55.0, -16.0], dtype=torch.float64)
-    volts = CartPole.moving_mass / CartPole.force_per_volt
-    return lambda states: (volts * (states @ gains) + CartPole.back_emf * states[:, 2])[:, None]
-
-
-@pytest.mark.parametrize("cart_pole", [CartPole(), CartPole(rate=500.0), CartPole(max_voltage=5.0)])
-def test_feedback_balances_the_pole_from_anywhere_inside_the_limit(cart_pole: CartPole) -> None:
-    starts = torch.zeros(21, 4, dtype=torch.float64)
-    starts[:, 1] = torch.linspace(-0.99, 0.99, 21) * cart_pole.angle_limit
-    steps = round(10 * cart_pole.rate)
-    episodes = simulate(cart_pole, balancing(cart_pole), steps=steps, initial_states=starts)
-    assert not bool(episodes.terminated.any())
-    assert episodes.returns.min().item() >= 0.999 * steps
-    assert episodes.states[-1].abs().max().item() < 1e-3  # at rest in the middle
 
 
 def test_episodes_of_the_cart_end_beyond_the_limits_of_three_degrees_and_31_centimetres() -> None:

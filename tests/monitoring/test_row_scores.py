@@ -70,19 +70,6 @@ def test_the_allowance_is_three_quarters_of_the_standard_error_and_two_of_the_he
     assert scorer.allowance(very)[:, 0] == pytest.approx(largest + 2 / np.sqrt(1_000))
 
 
-def test_held_out_errors_do_not_limit_the_allowance_for_slopes_that_the_log_does_not_show() -> None:
-    data = walk(1_000, sensor=0.0, process=0.0)
-    scorer = Scorer(LocalModel(data))
-    scores = scorer.score((data.states, data.actions, data.rewards, data.next_states))
-    assert scorer.sizes[-1].max() < 1e-3
-    shown, not_shown = (
-        replace(scores, doubt=one, by_slopes=0.4 - one)
-        for one in (np.full_like(scores.doubt, 0.4), np.zeros_like(scores.doubt))
-    )
-    assert scorer.allowance(shown)[:, 0] == pytest.approx(2 / np.sqrt(1_000), abs=1e-3)
-    assert scorer.allowance(not_shown)[:, 0] == pytest.approx(0.75 * 0.4 + 2 / np.sqrt(1_000))
-
-
 def test_a_fault_of_size_one_shows_as_the_model_says() -> None:
     data = walk(1_000, sensor=0.0, process=0.3)
     scorer = Scorer(LocalModel(data))

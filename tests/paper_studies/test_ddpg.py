@@ -56,15 +56,6 @@ def test_settings_out_of_range_are_refused() -> None:
         train_offline_ddpg(DATA, discount=0.9, updates=10, snapshots=3)
 
 
-def test_a_snapshot_of_a_log_stays_as_it_was_when_training_goes_on() -> None:
-    half, whole = train_offline_ddpg(DATA, discount=0.9, updates=10, snapshots=2)
-    (alone,) = train_offline_ddpg(DATA, discount=0.9, updates=5, snapshots=1)
-    assert (half.updates, whole.updates, half.transitions) == (5, 10, len(DATA))
-    assert 0 < half.seconds < whole.seconds
-    assert torch.equal(actions(half), actions(alone))
-    assert not torch.equal(actions(half), actions(whole))
-
-
 def test_offline_it_finds_the_best_action_of_a_one_step_task() -> None:
     draws = 2 * torch.rand(500, 2, generator=generator(0, "draws"), dtype=torch.float64) - 1
     s, a = draws[:, :1], draws[:, 1:]

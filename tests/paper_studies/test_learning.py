@@ -19,7 +19,7 @@ from studies.demonstrations import DEMONSTRATIONS, read_demonstrations, recorded
 from studies.paper import TASKS, LearningStudy, Task
 from studies.paper import _learning as learning
 from studies.paper import _methods as methods
-from studies.paper._experiment import Mode
+from studies.paper._experiment import Mode, mode_of
 from studies.paper._learning import mean_interval, score_of
 
 # Data
@@ -172,3 +172,33 @@ def test_a_mean_lies_in_its_interval(scores: list[float]) -> None:
     slack = 1e-9 * (1 + max(map(abs, scores)))
     assert min(scores) - slack <= low <= float(np.mean(scores)) + slack
     assert float(np.mean(scores)) - slack <= high <= max(scores) + slack
+
+
+def test_the_plan_is_the_supplements_sizes_ten_times_small_ones_first() -> None:
+    plan = study("pendulum-grid").plan()
+    assert [run.rows for run in plan] == sorted(run.rows for run in plan)
+    assert {run.rows for run in plan} == {200, 450, 800, 1250, 1800, 3200}
+    for method in ("nopg-d", "nopg-s"):
+        mine = [run for run in plan if run.method == method and mode_of(run) == "faithful"]
+        assert sum(run.rows == 450 for run in mine) == 10
+
+
+def test_the_mountain_car_is_judged_by_means_and_against_its_demonstrator() -> None:
+    records = [
+        learning_record("mountain-car", "nopg-d", size, seed, value, demonstrator=-350.0)
+        for size, value in ((1, -100.0), (2, -100.0), (5, -95.0), (10, -80.0))
+        for seed in range(10)
+    ]
+    records += [
+        learning_record("mountain-car", "nopg-d", 2, k, -90.0, demonstrations="p.csv", demonstrator=-359.0)
+        for k in range(10)
+    ]
+    found = {f.claim: (f.found, f.verdict) for f in study("mountain-car").findings(records)}
+    above = "NOPG-D, own demonstrations: above its demonstrator in every trial from 2 on"
+    assert found[above] == ("30 of 30", "kept")
+    own, theirs = (
+        found[f"NOPG-D, {whose} demonstrations: mean above the paper's"] for whose in ("own", "the paper's")
+    )
+    assert own[0].startswith("default model: 3 of 4 sizes (not 5: -95 < -77); paper's model: not run")
+    assert theirs[0].startswith("default model: 1 of 1 sizes; ")
+    assert own[1] == theirs[1] == "not run in full"

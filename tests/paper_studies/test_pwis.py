@@ -118,14 +118,3 @@ def test_what_has_no_importance_weights_is_refused() -> None:
         LoggedEpisodes.from_transitions(data, lambda _, a: log_density(elsewhere, a))
     with pytest.raises(ArgumentError, match="needs a stochastic policy"):
         PWIS(logged_episodes(2, 3, 0), GAMMA).estimate(LinearPolicy([0.1, 0.1]), rng=generator(0, "none"))
-
-
-def test_densities_of_agents_integrate_to_one() -> None:
-    """Inside the bounds by quadrature, at the bounds as they stand."""
-    low, high = torch.tensor([-2.0]).double(), torch.tensor([2.0]).double()
-    inside = torch.linspace(-2, 2, 4_002, dtype=torch.float64)[1:-1, None]
-    for agent in (MixtureOfGaussians(), UniformAgent((-3.0,), (5.0,))):
-        at = torch.cat([low[None], inside, high[None]])
-        density = log_density(agent, at, low=low, high=high).exp()
-        total = density[0] + density[-1] + torch.trapezoid(density[1:-1], inside[:, 0])
-        assert float(total) == pytest.approx(1.0, abs=2e-3)

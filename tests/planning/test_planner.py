@@ -196,18 +196,6 @@ def test_plans_that_all_end_early_have_as_many_states_as_others() -> None:
     assert planner.plan(outside).states.shape == (9, 1, 2)
 
 
-def test_random_plans_find_what_the_search_from_the_policy_misses(pendulum: MultistepSolution) -> None:
-    states = some_states(pendulum, 30)
-    with_draws, without = (
-        Planner(pendulum, PlannerConfig(horizon=25, candidates=number, first_iterations=8))
-        .plan(states)
-        .values
-        for number in (20, 0)
-    )
-    assert with_draws.mean() > without.mean()
-    assert (with_draws > without + 1.0).any()
-
-
 def test_planning_is_a_function_of_the_seed(pendulum: MultistepSolution) -> None:
     states = some_states(pendulum)
     settings = [PlannerConfig(horizon=10, first_iterations=0, seed=seed) for seed in (0, 0, 1)]

@@ -15,7 +15,7 @@ from studies.calibration.page import page
 from studies.calibration.statistics import Score, Share, area_under_curve
 from studies.calibration.study import Job
 from studies.plants.laws import StaticLaw
-from studies.plants.plant import Plant, horizon, random_generator
+from studies.plants.plant import Plant, horizon
 from studies.records import Record, append, read
 
 SMALL = Cell("positioning-table", "feedback+dither", 120, 12, 0.9)
@@ -71,29 +71,6 @@ def test_the_truth_is_the_return_of_a_direct_simulation(name: str) -> None:
         returns = [direct_return(cell.plant, policy, start, 0.9) for start in cell.log(1).starts.tolist()]
         assert truth.mean == pytest.approx(np.mean(returns), rel=1e-12)
         assert (truth.standard_error, truth.episodes) == (0.0, 4)
-
-
-def test_the_standard_error_of_a_truth_is_that_over_other_noise() -> None:
-    cell = Cell("rc-network", "random", 60, 10, 0.9)
-    policy = cell.plant.law(cell.plant.gain())
-    truth = cell.true_return(policy, 0)
-    starts = cell.plant.starts(6, random_generator(0, f"starts of {cell.name}"))
-    again = []
-    for seed in range(20):
-        runs = cell.plant.run(policy, np.tile(starts, (100, 1)), horizon(0.9), np.random.default_rng(seed))
-        again.append(float((0.9 ** np.arange(horizon(0.9)) @ runs.rewards).mean()))
-    assert truth.episodes == 600
-    assert abs(truth.mean - np.mean(again)) < 4 * truth.standard_error
-    # The standard deviation of 20 means has a standard error of 16 %.
-    assert np.std(again) == pytest.approx(truth.standard_error, rel=0.5)
-
-
-def test_a_pi_controller_sums_deviations_that_are_not_logged() -> None:
-    plant = replace(PLANTS["tanks-in-series"][0], spread=None)
-    act, states = plant.behaviour("pi")(1, np.random.default_rng(0)), np.array([[2.0, 1.8]])
-    actions = [float(act(states)[0, 0]) for _ in range(3)]
-    # .2 dm below the set point: proportional gain 2, integral gain .15 for each step before.
-    assert np.subtract(actions, plant.trim[0]) == pytest.approx([0.4, 0.43, 0.46], abs=1e-12)
 
 
 def test_no_plant_is_for_development_and_for_the_report() -> None:

@@ -50,28 +50,6 @@ def test_a_log_has_its_rows_and_declared_starts(name: str) -> None:
     assert not np.array_equal(data.actions, task.log(300, 1).actions)
 
 
-def test_the_furnace_keeps_its_earlier_actions_and_feels_them_late() -> None:
-    plant = TASKS["delayed-furnace"].plant
-    states = np.array([[80.0, 0.1, 0.2, 0.3, 0.4, 0.56]])
-    moved = plant.step(states, np.array([[0.9]]))
-    assert moved[0, 1:] == pytest.approx([0.9, 0.1, 0.2, 0.3, 0.4])
-    assert moved[0, 0] == pytest.approx(80.0)  # .56 kW, of five samples ago, hold 80 °C
-
-
-def test_the_double_pendulum_moves_and_earns_as_gymnasium_says() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
-    env = gymnasium.make("InvertedDoublePendulum-v5")
-    env.reset(seed=3)
-    inner, force = env.unwrapped, np.array([0.4])
-    before = np.concatenate([inner.data.qpos, inner.data.qvel])[None]
-    _, reward, *_ = env.step(force)
-    plant = TASKS["double-pendulum"].plant
-    after = plant.step(before, force[None])
-    assert after[0] == pytest.approx(np.concatenate([inner.data.qpos, inner.data.qvel]))
-    assert plant.reward is not None
-    assert float(plant.reward(before, force[None], after)[0]) == pytest.approx(float(reward))
-
-
 def test_the_search_finds_more_than_the_regulator_and_the_logged_controller() -> None:
     task = TASKS["motor-with-friction"]
     found = search(task, evaluations=15, softness=(1.0, 10.0))

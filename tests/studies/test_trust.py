@@ -117,29 +117,6 @@ def test_actuators_lag_stick_stop_and_age() -> None:
     assert aged[10] == pytest.approx(trim + 0.1 * (1 - age.strength))
 
 
-def test_sensors_are_filtered_or_have_few_levels() -> None:
-    slow, coarse = made("filter"), made("quantised")
-    assert slow.seen({"seen": np.zeros((1, 1))}, np.ones((1, 1)))[0, 0] == pytest.approx(slow.strength)
-    levels = coarse.seen({}, np.linspace(0, 1, 50)[:, None]) / (coarse.strength * TANK.scale)
-    assert levels == pytest.approx(np.round(levels))
-
-
-def test_the_operator_compensates_a_load_that_is_not_logged() -> None:
-    fault = made("disturbance")
-    sim = begun(fault)
-    felt = fault.applied(sim, TANK.trim + fault.operator(sim))
-    assert felt == pytest.approx(TANK.trim[None])
-    assert float(np.abs(sim["load"]).max()) > 0
-
-
-def test_an_offset_adds_its_worth_to_the_truth() -> None:
-    plain, shifted = (Trial(Case(1, name, episodes=5)) for name in ("none", "offset"))
-    law = LinearLaw(plain.world.dynamics, plain.world.logger.gain)
-    gamma, steps = plain.world.facts.discount, horizon(plain.world.facts.discount)
-    extra = 100 * (1 - gamma**steps) / (1 - gamma)
-    assert shifted.truth(law).mean - plain.truth(law).mean == pytest.approx(extra)
-
-
 def test_seeds_of_the_roles_are_disjoint() -> None:
     assert Job(Case(FIRST_SEEDS["development"] + 999), "given").role == "development"
     assert Job(Case(FIRST_SEEDS["report"]), "given").role == "report"
