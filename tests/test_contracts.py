@@ -7,41 +7,14 @@ from typing import Any
 import pytest
 import torch
 
-from nopg._seeding import generator
 from nopg.baselines import BASELINES, check_baseline
 from nopg.data import Transitions
 from nopg.envs import LQR, Environment, Pendulum, UniformAgent, check_environment, collect
 from nopg.errors import ArgumentError
 from nopg.policies import (
     Deterministic,
-    GaussianMLPPolicy,
-    GaussianPolicy,
-    LinearPolicy,
-    MLPPolicy,
-    Policy,
     check_policy,
 )
-
-
-def features_and_actions() -> tuple[torch.Tensor, torch.Tensor]:
-    drawn = torch.randn(20, 4, generator=generator(0, "rows"), dtype=torch.float64)
-    return drawn[:, :3], drawn[:, 3:]
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        LinearPolicy([[0.1, -0.2, 0.3]]),
-        MLPPolicy.from_data(*features_and_actions(), rng=generator(0, "policy")),
-        GaussianMLPPolicy.from_data(
-            *features_and_actions(), rng=generator(0, "policy"), num_action_samples=3
-        ),
-        GaussianPolicy(LinearPolicy([[0.1, -0.2, 0.3]]), 0.3, num_action_samples=2),
-    ],
-    ids=lambda policy: type(policy).__name__,
-)
-def test_our_policies_keep_their_contract(policy: Policy) -> None:
-    check_policy(policy, num_features=3)
 
 
 class Broken(Deterministic):

@@ -79,10 +79,6 @@ def test_what_needs_no_torch_does_not_import_it() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_the_packages_that_everyone_needs_are_there() -> None:
-    assert {"bellman", "data", "errors", "models", "paper", "policies", "training"} <= set(PACKAGES)
-
-
 @pytest.mark.parametrize("name", PACKAGES)
 def test_every_name_a_package_lists_can_be_imported_from_it(name: str) -> None:
     module = package(name)
@@ -142,10 +138,6 @@ def test_importing_the_package_draws_no_random_number_and_keeps_the_default_prec
     assert (done.returncode, done.stdout.strip()) == (0, "True True"), done.stderr
 
 
-def test_the_version_is_a_version() -> None:
-    assert re.fullmatch(r"\d+\.\d+\.\d+([a-z.+]\S*)?", nopg.__version__)
-
-
 # Errors.
 
 CLASSES = [value for value in vars(errors).values() if inspect.isclass(value)]
@@ -190,8 +182,3 @@ def test_every_exception_is_caught_as_the_builtin_it_specialises(
     error: type[Exception], builtin: type[BaseException]
 ) -> None:
     assert issubclass(error, builtin)
-
-
-def test_a_missing_extra_says_what_to_install() -> None:
-    with pytest.raises(errors.NopgError, match=r"needs gymnasium.*pip install 'nopg\[gymnasium\]'"):
-        raise errors.MissingExtraError("gymnasium", "gymnasium")

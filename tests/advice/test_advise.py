@@ -8,7 +8,7 @@ import nopg
 from nopg.advice import Advice, _advise
 from nopg.advice._advise import FAMILY
 from nopg.advice._experiments import Candidate, boxes, random_steps
-from nopg.advice._simulation import append, episode_plan, predicted_rows
+from nopg.advice._simulation import append, predicted_rows
 from nopg.errors import ArgumentError, DataError
 from nopg.models import LocalModel
 
@@ -99,20 +99,6 @@ def test_predicted_rows_stay_within_the_bounds_and_rows_outside_are_counted() ->
     assert rows_within(1e-9) == (None, 1.0)
 
 
-def test_a_step_of_the_test_signal_is_held_for_its_rows() -> None:
-    signal = random_steps(torch.tensor([2.0]).double(), 3, torch.Generator())
-    steps = torch.cat([signal(1) for _ in range(6)])[:, 0]
-    assert steps[:3].unique().numel() == steps[3:].unique().numel() == 1
-    assert steps[0] != steps[3]
-    assert float(steps.abs().max()) <= 2.0
-
-
-def test_steps_of_the_test_signal_are_up_or_down_by_its_size() -> None:
-    drawn = random_steps(torch.tensor([2.0, 0.5]).double(), 1, torch.Generator().manual_seed(0))(400)
-    assert torch.equal(drawn.abs(), torch.tensor([2.0, 0.5]).double().expand(400, 2))
-    assert (drawn.mean(dim=0).abs() < torch.tensor([0.3, 0.08])).all()
-
-
 def test_new_rows_are_new_episodes_and_the_starts_stay_those_of_the_log() -> None:
     data, new = cart_log(), cart_log(seed=1)
     both = append(data, new)
@@ -120,14 +106,6 @@ def test_new_rows_are_new_episodes_and_the_starts_stay_those_of_the_log() -> Non
     assert len(both.episodes.unique()) == 16
     assert torch.equal(both.starts, data.starts)
     assert torch.equal(both.states, torch.cat([data.states, new.states]))
-
-
-def test_episodes_of_an_experiment_are_as_long_as_those_of_the_log_and_enough_for_a_verdict() -> None:
-    data = cart_log()
-    assert data.episodes is not None
-    assert episode_plan(data, 200) == (10, 20)
-    assert episode_plan(data, 40) == (4, 10)
-    assert episode_plan(data.take(data.episodes < 1), 60) == (5, 12)
 
 
 def test_an_experiment_that_excites_the_action_ranks_above_one_that_does_not(advice: Advice) -> None:

@@ -1,11 +1,8 @@
 """Methods of d3rlpy: all transitions, finite actions in bounds, the same seed the same controller."""
 
 import random
-import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +15,7 @@ from nopg.baselines import baseline
 from nopg.baselines._d3rlpy import to_d3rlpy
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_uniform, simulate
-from nopg.errors import ArgumentError, DataError, MissingExtraError
+from nopg.errors import ArgumentError, DataError
 
 METHODS = ("td3bc", "iql", "cql")
 UNCONNECTED = collect_uniform(Pendulum(), 64, seed=0)
@@ -98,16 +95,6 @@ def test_the_global_generators_are_given_back_as_they_were() -> None:
     assert torch.equal(before[1], torch.get_rng_state())
 
 
-def test_nothing_is_printed_and_no_folder_is_left(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    short()
-    assert capfd.readouterr() == ("", "")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_settings_out_of_range_and_actions_without_a_range_are_refused() -> None:
     with pytest.raises(ArgumentError, match="give a positive multiple"):
         short(updates=0)
@@ -115,9 +102,3 @@ def test_settings_out_of_range_and_actions_without_a_range_are_refused() -> None
         baseline("td3bc", UNCONNECTED, 1.0)
     with pytest.raises(DataError, match="d3rlpy needs low < high"):
         short(data=replace(UNCONNECTED, actions=torch.zeros_like(UNCONNECTED.actions)))
-
-
-def test_without_d3rlpy_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "d3rlpy", None)
-    with pytest.raises(MissingExtraError, match=r"needs d3rlpy.*pip install 'nopg\[baselines\]'"):
-        short()

@@ -72,12 +72,12 @@ def test_lags_stand_for_a_velocity_that_is_not_measured() -> None:
     states, positions, forces = explored(NOISE)
     known, blind = (baseline("lqr", log(seen, forces), GAMMA) for seen in (states, positions))
     found = [true_return(act(known), of_state=True), true_return(act(blind))]
-    for count in (2, 4, 8, 12):
+    for count in (2, 8):
         data = log(positions, forces).derive(lags={"y": count, "u": count})
         stream = ControllerStream(act(baseline("lqr", data, GAMMA)), data.schema, batch=200)
         found.append(true_return(stream.act))
     # With the state, with the position alone, with more and more lags.
-    assert found == pytest.approx([-2.1, -5.6, -5.4, -2.7, -2.3, -2.2], abs=0.06)
+    assert found == pytest.approx([-2.1, -5.6, -5.4, -2.3], abs=0.06)
 
 
 def test_a_regulator_on_lags_is_judged_as_any_other() -> None:

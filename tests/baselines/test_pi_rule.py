@@ -12,8 +12,6 @@ from nopg.baselines import FirstOrderPlant, PIRule, baseline
 from nopg.data import Transitions
 from nopg.errors import DataError
 from nopg.evaluation import OfflineEvaluator
-from nopg.policies import ControlStructure
-from nopg.training._structured import with_columns
 
 GAIN, TIME, REST = 2.0, 12.0, 5.0
 
@@ -118,20 +116,10 @@ def test_what_is_missing_is_named() -> None:
 def test_by_name_the_only_column_that_moves_follows_the_only_exogenous_one() -> None:
     lags = {"level": 1, "setpoint": 1, "pump": 1}
     data = log(2, exogenous=["setpoint"]).derive(lags=lags)
-    rule = baseline("simc", data, 0.97)
+    rule = baseline("simc", data, 0.9)
     assert (rule.output, rule.set_point) == ("level", "setpoint")
-    found = OfflineEvaluator(data, 0.97).compare({}, baselines=["simc"])
+    found = OfflineEvaluator(data, 0.9).compare({}, baselines=["simc"])
     assert found.gains["simc"].mean > 0  # the log is of a noisy P controller with an offset
-
-
-def test_it_takes_the_memory_of_a_trained_pi_controller() -> None:
-    plain = log(2, exogenous=["setpoint"])
-    data, _ = with_columns(ControlStructure("pi"), plain)
-    rule = baseline("simc", data, 0.97)
-    lagged = plain.derive(lags={"level": 1, "setpoint": 1, "pump": 1})
-    # At a first row the set point before is the level in one of them; in the others both are the same.
-    other = baseline("simc", lagged, 0.97)(lagged.states)
-    assert torch.allclose(rule(data.states)[1:], other[1:])
 
 
 def test_without_exogenous_columns_the_set_point_is_where_the_reward_is_highest() -> None:
@@ -141,9 +129,3 @@ def test_without_exogenous_columns_the_set_point_is_where_the_reward_is_highest(
     # Pumping costs a little; the dearest level is 5 away.
     assert rule.set_point == pytest.approx(11.0, abs=0.3)
     assert baseline("simc", data, 0.97, set_point=9.0).set_point == 9.0
-
-
-def test_two_exogenous_columns_are_not_told_apart() -> None:
-    data = log(0, exogenous=["setpoint", "level"])
-    with pytest.raises(DataError, match="level exogenous: give output and set_point"):
-        PIRule.of(data)

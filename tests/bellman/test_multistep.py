@@ -2,8 +2,6 @@
 
 import math
 from fractions import Fraction
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +12,10 @@ from models.test_known_columns import tank
 from models.test_local_model import curved_log, linear_log
 from models.test_noise import run
 from nopg.bellman import MultistepProblem
-from nopg.bellman._held_actions import action_candidates, best_held_actions
+from nopg.bellman._held_actions import best_held_actions
 from nopg.bellman._multistep import Charge
 from nopg.bellman._nodes import Nodes
-from nopg.data import Schema, Transitions
+from nopg.data import Transitions
 from nopg.models import LocalModel
 from nopg.models._coordinates import StateCoordinates
 from nopg.models._regression_rows import InputSpace
@@ -223,12 +221,6 @@ def test_values_at_any_state_are_those_of_the_starts(linear: MultistepProblem) -
     assert torch.allclose(found.value_after(linear.starts, first), values, atol=1e-9)
 
 
-def test_visits_follow_the_rollouts(linear: MultistepProblem) -> None:
-    states, weights = linear.solve(GAIN).visited()
-    assert float(weights.sum()) == pytest.approx(1.0)
-    assert torch.equal(states[:5], linear.starts)
-
-
 def test_the_cost_of_an_update_does_not_depend_on_the_number_of_rows() -> None:
     sizes = []
     for rows in (300, 3_000):
@@ -273,12 +265,6 @@ def test_amid_the_nodes_a_linear_value_is_reproduced() -> None:
     assert here.values(line[here.near]).tolist() == pytest.approx([0.06 + 1.23, 1.0 - 0.666], abs=5e-3)
 
 
-def test_without_visited_states_nodes_cover_the_logged_ones(linear: MultistepProblem) -> None:
-    nowhere = torch.zeros(0, linear.model.num_states, dtype=torch.float64)
-    plain = Nodes.covering(linear.model, 20)
-    assert torch.equal(Nodes.covering(linear.model, 20, nowhere).states, plain.states)
-
-
 def test_nodes_cover_what_a_controller_visits(linear: MultistepProblem) -> None:
     visited = torch.tensor([[5.0, 5.0], [5.1, 5.0]], dtype=torch.float64)
     nodes = Nodes.covering(linear.model, 20, visited)
@@ -287,20 +273,6 @@ def test_nodes_cover_what_a_controller_visits(linear: MultistepProblem) -> None:
 
 
 # Held actions
-
-
-def limited(limits: list[list[float]]) -> Any:
-    """Return as much of a model as candidates need."""
-    schema = Schema(("level",), tuple(f"a{k}" for k in range(len(limits[0]))))
-    data = SimpleNamespace(schema=schema)
-    return SimpleNamespace(data=data, action_limits=torch.tensor(limits, dtype=torch.float64))
-
-
-def test_candidates_span_the_box_of_the_limits() -> None:
-    found = action_candidates(limited([[-2.0], [3.0]]))
-    assert found[:, 0].tolist() == pytest.approx([-2.0, -0.75, 0.5, 1.75, 3.0])
-    many = action_candidates(limited([[0.0] * 7, [1.0] * 7]))
-    assert many.shape == (32, 7)
 
 
 def test_the_best_held_actions_push_towards_the_reward() -> None:

@@ -216,12 +216,6 @@ def test_ctrl_c_before_the_first_update_leaves_nothing_and_says_how_to_go_on(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_traceback_is_behind_debug(tmp_path: Path) -> None:
-    code, _, document = run("--debug", "report", tmp_path / "nowhere")
-    assert code == 1
-    assert "Traceback" in document
-
-
 def test_report_writes_a_page_and_its_figures_and_says_the_verdict(fitted: Path, tmp_path: Path) -> None:
     asked = ("report", fitted, "-o", tmp_path / "tank.html", "--region", "`level [m]` > 1.5", "--steps", 5)
     code, out, document = run(*asked, "--figures", tmp_path / "figures")

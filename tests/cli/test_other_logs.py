@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from cli.tank import GAMMA, Law, answer, run, write_log
-from nopg.baselines import BASELINES
 from nopg.bundles import open_bundle
 from nopg.cli._log import read_like
 from nopg.deploy import load as load_controller
@@ -56,15 +55,6 @@ def test_a_log_under_the_controller_shows_what_its_runs_earned(tank: Path, own: 
         out.split()
     )
     assert max(map(len, out.splitlines())) <= 80
-
-
-def test_runs_too_short_for_the_discount_have_no_realised_return(
-    tank: Path, own: Law, tmp_path: Path
-) -> None:
-    write(tmp_path / "brief.csv", own, steps=29)  # 28 transitions: .9^28 > .05 >= .9^29
-    code, out, _ = run("evaluate", tank, tmp_path / "brief.csv")
-    assert code == 0
-    assert "no episode has the 29 steps that the discount needs" in " ".join(out.split())
 
 
 def test_a_log_must_have_the_columns_of_the_run(tank: Path, tmp_path: Path) -> None:
@@ -135,13 +125,6 @@ def test_the_table_of_compare_fits_eighty_columns_and_gives_every_reason_once(
     assert max(map(len, table)) <= 80
 
 
-def test_compare_names_every_baseline_and_says_what_it_is(tank: Path) -> None:
-    _, out, _ = run("compare", "--help")
-    assert all(f"`{name}`" in out for name in BASELINES)
-    code, out, document = run("compare", tank, "--with", "lqr")
-    assert code == 0, document
-
-
 def test_compare_without_d3rlpy_names_the_extra(tank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "d3rlpy", None)
     code, out, document = run("compare", tank, "--with", "td3bc")
@@ -193,25 +176,3 @@ def test_a_controller_that_cannot_be_compared_is_one_line(
     assert words in document
     assert document.count("error:") == 1
     assert "Traceback" not in document
-
-
-def test_another_run_must_act_on_the_same_columns(tank: Path, tmp_path: Path) -> None:
-    text = (tank.parent / "first.csv").read_text().replace("level", "depth")
-    (tmp_path / "depth.csv").write_text(text)
-    (tmp_path / "nopg.toml").write_text('separator = ";"\nmodel = "paper"')
-    roles = [
-        "-s",
-        "depth",
-        *COLUMNS[2:],
-        "--config",
-        tmp_path / "nopg.toml",
-        "-g",
-        GAMMA,
-        "--set",
-        "updates=1",
-    ]
-    code, _, document = run("fit", tmp_path / "depth.csv", *roles, "-o", tmp_path / "depth")
-    assert code == 0, document
-    code, _, document = run("compare", tank, "--with", tmp_path / "depth")
-    assert code == 1
-    assert "are depth, those of the controller are level" in document

@@ -13,11 +13,9 @@ import pandas as pd
 import pytest
 
 from cli.tank import answer, run, write_log
-from nopg import Transitions
 from nopg.cli._init import filled, guess
 from nopg.cli._log import read, read_like
 from nopg.cli._settings import SETTINGS, LogOptions, check, examples, from_texts
-from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation import match_log
 from nopg.training import load
@@ -120,17 +118,6 @@ def test_several_files_a_glob_and_a_folder_are_one_log(folder: Path) -> None:
         assert answer("describe", *(folder / one for one in data), *COLUMNS)["rows"] == 78
 
 
-def test_what_was_found_and_counted_is_shown(folder: Path) -> None:
-    frame = log().astype(object)
-    frame.loc[5, "level"], frame.loc[6, "level"] = "Bad", -9999
-    frame.to_csv(folder / "log.csv", sep=";", index=False)
-    path = settings_file(folder, na=["-9999"], missing="drop")
-    code, _, shown = run("describe", folder / "log.csv", *COLUMNS, "--config", path)
-    assert code == 0
-    assert "level: missing word 'Bad': 1" in shown
-    assert "level: missing value -9999: 1" in shown
-
-
 def test_a_date_that_may_be_either_needs_its_format(folder: Path) -> None:
     timed = ("describe", folder / "log-9.csv", *COLUMNS, "--time", "time")
     code, _, shown = run(*timed)
@@ -149,13 +136,6 @@ def test_parquet_is_read(folder: Path) -> None:
     assert "no reward is given" in run("describe", path, *COLUMNS[:4])[1]
     code, _, shown = run("fit", path, *COLUMNS[:4], "-g", 0.9, "-o", folder / "out")
     assert (code, "reward" in shown) == (1, True)
-
-
-def test_describe_takes_the_reward_that_a_file_names_itself(tmp_path: Path) -> None:
-    levels = np.random.default_rng(0).normal(size=31)
-    data = Transitions.from_arrays(levels[:-1], levels[:-1] * 2, levels[:-1], levels[1:])
-    write_parquet(data, tmp_path / "own.parquet")
-    assert "no reward is given" not in run("describe", tmp_path / "own.parquet")[1]
 
 
 @pytest.mark.parametrize(
@@ -209,22 +189,6 @@ def test_settings_of_time_and_missing_values_reach_the_reader(timed: Path) -> No
     data = read({**given, "starts": "rows"})
     assert len(data.starts) == len(data)
     assert read({**given, "exogenous": {"goal": "hold"}}).schema.exogenous == {"goal": "hold"}
-
-
-def test_derived_columns_follow_the_reading_and_a_reward_may_use_them(timed: Path) -> None:
-    given = {"data": [str(timed)], **TIMED, "exogenous": ["goal"], "lags": {"valve": 2}}
-    given |= {"differences": ["level"], "integrals": {"total": "level - goal"}}
-    formula = "-(level - goal)**2 - abs(total) - 0.1 * (valve - valve_lag1)**2"
-    data = read({**given, "reward": formula})
-    names = ("level", "goal", "valve_lag1", "valve_lag2", "level_diff", "total")
-    assert (data.schema.states, data.schema.reward) == (names, formula)
-    level, goal, late, total = (
-        data.states[:, names.index(name)] for name in ("level", "goal", "valve_lag1", "total")
-    )
-    expected = -((level - goal) ** 2) - total.abs() - 0.1 * (data.actions[:, 0] - late) ** 2
-    assert data.rewards.tolist() == pytest.approx(expected.tolist())
-    cost = read({**given, "cost": "abs(total)"})
-    assert cost.rewards.tolist() == pytest.approx((-total.abs()).tolist())
 
 
 @dataclass(frozen=True)

@@ -94,22 +94,6 @@ def test_a_start_of_the_log_is_the_first_row_whose_history_is_known() -> None:
     assert late.repairs.notes == ("starts: 2 of 2 moved to later rows, where derived columns are known",)
 
 
-def test_an_integral_alone_moves_no_start() -> None:
-    data = _log(8, episodes=[0] * 4 + [1] * 4)
-    late = data.derive(integrals={"total": "level"})
-    assert late.starts[:, 1].tolist() == [0.0, 0.0]
-    assert not late.repairs
-
-
-def test_an_episode_without_any_row_left_has_no_start() -> None:
-    data = _log(7, episodes=[0] * 4 + [1] * 2 + [2])
-    late = data.derive(lags={"valve": 2})
-    assert late.starts[:, 0].tolist() == [float(data.states[2, 0])]  # and not every row of what is left
-    assert late.repairs.notes == (
-        "starts: 1 of 3 moved to later rows, where derived columns are known; 2 of 3 have no such row",
-    )
-
-
 def test_marked_rows_move_within_their_run() -> None:
     data = _log(10, episodes=[0] * 5 + [1] * 5)
     marked = replace(data, begins=torch.tensor([1, 0, 0, 1, 0, 0, 1, 0, 0, 0]).bool())
@@ -127,12 +111,6 @@ def test_where_every_row_is_a_start_each_keeps_what_was_before_it() -> None:
         assert late.start_kind == "rows"
         assert late.starts[:, 1].tolist() == data.actions[:-1, 0].tolist()
         assert not late.repairs
-
-
-def test_angles_and_units_pass_to_lags() -> None:
-    schema = _log(5, angle=True).derive(lags={"level": 1}).schema
-    assert "level_lag1" in schema.angles
-    assert schema.units["level_lag1"] == "m"
 
 
 @pytest.mark.parametrize(

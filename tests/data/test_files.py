@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from data.io_cases import assert_same, grid, walks
-from nopg.data import Transitions
 from nopg.data.io import read_csv, read_parquet, to_dataframe, write_parquet
 
 GRID: dict[str, Any] = {
@@ -51,56 +50,6 @@ def test_what_the_user_says_wins_over_what_a_parquet_file_says(tmp_path: Path) -
     assert few.initial_states is None
 
 
-# Ends of episodes, in each format.
-
-
-def logged(rows: int = 4) -> dict[str, Any]:
-    """An episode of rows in D4RL's keys without next states."""
-    return {
-        "observations": np.arange(10.0, 10.0 + rows)[:, None],
-        "actions": np.arange(rows) + 0.5,
-        "rewards": np.arange(float(rows)),
-    }
-
-
-def through(kind: str, folder: Path, arrays: dict[str, Any]) -> Transitions:
-    """Write arrays in a format and read them again."""
-    path = folder / f"log.{kind}"
-    table = pa.table({name: np.ravel(values) for name, values in arrays.items()})
-    roles: dict[str, Any] = {"states": ["observations"], "actions": ["actions"], "reward": "rewards"}
-    if "next_observations" in arrays:
-        roles["next_states"] = ["next_observations"]
-    if kind == "csv":
-        table.to_pandas().to_csv(path, index=False)
-        return read_csv(path, **roles)
-    pq.write_table(table, path)
-    return read_parquet(path, **roles)
-
-
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_terminated_and_truncated_differ_in_each_format(tmp_path: Path, kind: str) -> None:
-    end = np.array([False, False, False, True])
-
-    terminated = through(kind, tmp_path, logged() | {"terminals": end})
-    assert len(terminated) == 4
-    assert terminated.terminated.tolist() == end.tolist()
-
-    truncated = through(kind, tmp_path, logged(rows=5) | {"timeouts": np.append(~end & False, True)})
-    assert len(truncated) == 4
-    assert truncated.truncated.tolist() == end.tolist()
-    assert not truncated.terminated.any()
-    assert truncated.next_states[-1].item() == 14.0
-
-    both = through(kind, tmp_path, logged() | {"terminals": end, "timeouts": end})
-    assert both.terminated.tolist() == end.tolist()
-    assert not both.truncated.any()
-
-    following = {"next_observations": np.arange(11.0, 15.0)[:, None], "timeouts": end}
-    explicit = through(kind, tmp_path, logged() | following)
-    assert len(explicit) == 4
-    assert explicit.truncated.tolist() == end.tolist()
-
-
 # Parquet.
 
 
@@ -114,19 +63,6 @@ def test_a_folder_is_read_file_by_file_and_a_new_file_starts_an_episode(tmp_path
     assert data.truncated.tolist() == [False, True, False, True]
     # An episode column knows better.
     assert len(read_parquet(tmp_path, **roles, episode="n")) == 3
-
-
-def test_many_batches_and_missing_whole_numbers_are_put_together(tmp_path: Path) -> None:
-    rows = 200_000
-    ends: list[bool | None] = [None] * (rows - 1) + [True]
-    table = pa.table(
-        {"x": np.arange(float(rows)), "u": pa.array([None] + [1] * (rows - 1)), "terminated": ends}
-    )
-    pq.write_table(table.append_column("r", table["x"]), tmp_path / "log.parquet", row_group_size=30_000)
-    data = read_parquet(tmp_path / "log.parquet", states=["x"], actions=["u"], reward="r", missing="drop")
-    assert len(data) == rows - 1
-    assert data.states[-1].item() == rows - 1
-    assert data.terminated.nonzero().tolist() == [[rows - 2]]
 
 
 _LOAD = """
@@ -164,9 +100,3 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 def test_columns_nobody_asked_for_are_not_read(tmp_path: Path) -> None:
     # 64 MB of file; torch and pyarrow alone take about 430 MiB.
     assert load_four_of_forty_columns(tmp_path, files=2, rows=100_000) < 520
-
-
-@needs_proc
-@pytest.mark.slow
-def test_four_of_forty_columns_of_two_gigabytes_load_within_one(tmp_path: Path) -> None:
-    assert load_four_of_forty_columns(tmp_path, files=10, rows=650_000) < 1024

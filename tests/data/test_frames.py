@@ -17,7 +17,6 @@ from nopg.data import Schema, Transitions
 from nopg.data._repairs import GAPS
 from nopg.data.io import (
     from_dataframe,
-    read_csv,
     read_minari,
     read_parquet,
     to_dataframe,
@@ -163,19 +162,6 @@ def test_a_jump_in_time_ends_an_episode(time: Any) -> None:
     assert len(read(frame, time="t", gap_factor=100.0)) == 5
 
 
-def test_a_jump_in_time_truncates_where_next_states_were_logged_too() -> None:
-    data = read(log(4, next_x=[11.0, 12.0, 90.0, 14.0], t=[0, 1, 2, 99]), time="t")
-    assert story(data) == [(10, 11, ""), (11, 12, ""), (12, 90, "truncated"), (13, 14, "")]
-    assert data.episodes is not None
-    assert data.episodes.tolist() == [0, 0, 0, 1]
-
-
-def test_time_that_runs_backwards_is_refused_with_its_row() -> None:
-    with pytest.raises(DataError, match=r"time runs backwards at row 2 \(by 5\); sort the rows"):
-        read(log(t=[5.0, 6.0, 1.0, 2.0]), time="t")
-    assert len(read(log(t=[5.0, 6.0, 1.0, 2.0], episode=[0, 0, 1, 1]), time="t")) == 2
-
-
 # Names of columns.
 
 
@@ -198,29 +184,6 @@ def test_a_lone_done_counts_as_terminated_with_a_warning(caplog: pytest.LogCaptu
     assert "'done' is taken as terminated" in caplog.text
 
 
-def test_a_reader_resolves_roles_once_and_logs_each_message_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    log(6, done=[0, 0, 1, 0, 0, 1], episode=0, t=[0, 1, 2, 60, 61, 62]).to_csv(
-        tmp_path / "log.csv", index=False
-    )
-    with caplog.at_level(logging.INFO, "nopg"):
-        read_csv(tmp_path / "log.csv", **ROLES, time="t")
-    messages = [record.getMessage() for record in caplog.records]
-    assert len(messages) == len(set(messages)) == 3
-    for part in (
-        "'episode' is taken as episode",
-        "'done' is taken as terminated",
-        "gaps in time, which cut episodes: 1",
-    ):
-        assert sum(part in message for message in messages) == 1
-
-
-def test_the_time_may_be_a_state_too() -> None:
-    data = read(log(4, t=[0.0, 1.0, 2.0, 60.0]), states=["x", "t"], time="t")
-    assert data.states.tolist() == [[10.0, 0.0], [11.0, 1.0]]
-
-
 def test_done_next_to_a_truncated_flag_counts_where_that_is_not_set(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -228,10 +191,6 @@ def test_done_next_to_a_truncated_flag_counts_where_that_is_not_set(
     assert data.terminated.tolist() == [False, False, False, True]
     assert data.truncated.tolist() == [False, True, False, False]
     assert not caplog.records
-
-
-def test_false_says_that_there_is_no_such_column() -> None:
-    assert len(read(log(terminated=[1, 1, 1, 1]), terminated=False)) == 3
 
 
 def test_words_and_missing_flags_are_understood() -> None:
@@ -246,17 +205,6 @@ def test_a_column_has_one_role_and_exists() -> None:
         read(log(temperature=1.0), states=["temprature"])
     with pytest.raises(DataError, match="1 state columns but 2 next-state columns"):
         read(log(), next_states=["x", "u"])
-
-
-def test_an_argument_nobody_knows_is_refused() -> None:
-    with pytest.raises(TypeError, match="unknown argument 'rewards'"):
-        read(log(), rewards="r")
-
-
-def test_a_table_that_would_hold_a_name_twice_is_refused() -> None:
-    data = Transitions.from_arrays([0.0], [0.0], [0.0], [0.0], state_names=["reward"])
-    with pytest.raises(DataError, match=r"\['reward'\] twice"):
-        to_dataframe(data)
 
 
 # Units and bounds.
@@ -294,13 +242,6 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"needs {package}.*nopg\[{extra}\]"):
         call(grid(), path)
-
-
-def test_columns_with_labels_that_are_no_text_are_named_by_their_text() -> None:
-    data = from_dataframe(
-        pd.DataFrame(np.arange(12.0).reshape(4, 3)), states=["0"], actions=["1"], reward="`0` + 1"
-    )
-    assert data.states[:, 0].tolist() == [0.0, 3.0, 6.0]
 
 
 @pytest.mark.parametrize("states", [0, [0], None, [], "x"])

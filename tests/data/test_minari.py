@@ -113,13 +113,6 @@ def test_discrete_actions_are_refused_with_the_reason() -> None:
         read_minari(written)
 
 
-def test_an_absent_dataset_says_how_to_get_it() -> None:
-    with pytest.raises(
-        DataError, match="not on this machine; get it with: minari download D4RL/door/human-v2"
-    ):
-        read_minari("D4RL/door/human-v2")
-
-
 def test_an_episode_that_is_shorter_than_it_declares_is_refused(tmp_path: Path) -> None:
     minari_dataset([episode(3)])
     with h5py.File(tmp_path / "other" / "walk-v0" / "data" / "main_data.hdf5", "a") as file:

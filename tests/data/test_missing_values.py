@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nopg.data import Repairs, Transitions
+from nopg.data import Transitions
 from nopg.data._checks import Source
 from nopg.data._repairs import LEFT_OUT
 from nopg.data.io import from_dataframe
@@ -44,11 +43,6 @@ def test_with_times_missing_values_are_held_and_counted() -> None:
     assert pairs(data) == [(10, 11), (11, 11), (11, 11), (11, 14)]
     assert data.repairs.counts == {"x: empty": 2, "x: missing, held": 2}
     assert data.schema.hold == {"x": 5}
-
-
-def test_a_log_without_missing_values_makes_no_controller_hold_any() -> None:
-    assert read(log([10, 11, 12]), time="t").schema.hold == {}
-    assert read(log([10, 11, 12]), missing="hold 3").schema.hold == {"x": 3}
 
 
 def test_a_longer_stretch_cuts_the_episode_and_is_not_repaired() -> None:
@@ -96,12 +90,6 @@ def test_the_last_row_of_an_episode_needs_neither_an_action_nor_a_reward() -> No
     data = read(frame, time="t")
     assert pairs(data) == [(10, 11), (11, 12)]
     assert {name for name in data.repairs.counts if "missing" in name} == set()
-
-
-def test_an_action_that_is_missing_in_the_middle_is_held() -> None:
-    data = read(log([10, 11, 12, 13], u=[20, NAN, 22, 23]), time="t")
-    assert data.actions[:, 0].tolist() == [20, 20, 22]
-    assert data.schema.hold == {}
 
 
 @pytest.mark.parametrize("rule", ["hold 0", "keep", "hold -1", "drop 5", "interpolate 2.5", 5])
@@ -162,12 +150,3 @@ def test_a_repair_invents_no_value_and_is_counted(
     assert counts.get(f"x: missing, {word}", 0) == int((~np.isfinite(before) & np.isfinite(after)).sum())
     assert counts.get(LEFT_OUT, 0) == int((~np.isfinite(after)).sum())
     assert np.array_equal(arrives, np.isfinite(after))
-
-
-def test_equal_repairs_add_up_and_stay_with_the_rows_that_are_taken() -> None:
-    total = Repairs({"a": 1, "b": 2}, ("cp1252",)) + Repairs({"b": 3}, ("cp1252", "units"))
-    assert total == Repairs({"a": 1, "b": 5}, ("cp1252", "units"))
-    assert not Repairs()
-    data = read(log([10, 11, NAN, 13]), time="t")
-    assert data.repairs.counts
-    assert data.take(torch.tensor([0, 2])).repairs == data.with_reward("x").repairs == data.repairs

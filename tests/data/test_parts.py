@@ -138,16 +138,3 @@ def test_a_cut_and_a_new_file_end_an_episode_and_no_two_parts_part_a_number(tmp_
     numbers = episode_numbers([first, second])
     assert [len(set(part)) for part in numbers] == [2, 2]
     assert not set(numbers[0]) & set(numbers[1])
-
-
-def test_numbers_for_the_pieces_of_a_given_episode_are_used_by_no_other_part(tmp_path: Path) -> None:
-    time = [0, 1, 2, 99, 100, 101, 102, 103, 104, 105, 106, 107]
-    table = log(12, episode=[0] * 6 + [3] * 3 + [1] * 3, t=time)
-    for following in ({}, {"next_x": pa.array(np.zeros(12))}):
-        for name, column in following.items():
-            table = table.append_column(name, column)
-        pq.write_table(table, tmp_path / "log.parquet")
-        first, second = episode_numbers(parts_of(tmp_path / "log.parquet", 2, **ROLES, time="t"))
-        assert len(set(first)) == 2
-        assert set(second) == {3, 1}
-        assert not set(first) & set(second)

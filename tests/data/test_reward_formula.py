@@ -71,15 +71,6 @@ def test_the_model_computes_the_reward_and_does_not_learn_it() -> None:
     assert learned.reward_function is None
 
 
-def test_a_formula_goes_with_the_rows_that_are_taken_and_with_a_file_of_ours(tmp_path: Path) -> None:
-    data = tank(20)
-    assert data.take(torch.arange(5)).reward_function is not None
-    write_parquet(data, tmp_path / "tank.parquet")
-    again = read_parquet(tmp_path / "tank.parquet")
-    assert again.schema.reward == FORMULA
-    assert torch.equal(again.rewards, data.rewards)
-
-
 def test_readers_take_a_formula_where_no_column_has_that_name(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"level [m]": rng.uniform(size=30), "valve": rng.uniform(size=30)})
@@ -119,18 +110,6 @@ def test_diff_of_an_action_is_its_change_since_the_row_before_in_the_episode() -
     change = logged.actions[rows, 0] - logged.actions[rows - 1, 0]
     wanted = -(logged.states[rows, 0] ** 2) - change**2
     assert torch.allclose(data.rewards, wanted, rtol=0, atol=1e-14)  # the last bit of a power
-
-
-def test_a_measured_column_with_the_name_of_a_lag_is_not_taken_for_it() -> None:
-    with pytest.raises(DataError, match="'valve_lag1' already"):
-        Transitions.from_arrays(
-            np.zeros((3, 1)),
-            np.zeros((3, 1)),
-            "-diff(valve) ** 2",
-            np.zeros((3, 1)),
-            state_names=["valve_lag1"],
-            action_names=["valve"],
-        )
 
 
 def test_the_change_of_an_action_survives_a_file_and_declared_starts(tmp_path: Path) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Transitions, start_note
-from nopg.data._episodes import contiguous_runs, spaced_blocks
+from nopg.data._episodes import contiguous_runs
 from nopg.data.io import from_dataframe, read_parquet
 
 
@@ -86,27 +85,6 @@ def test_tables_with_next_states_and_flags_have_episodes_too(tmp_path: Path) -> 
     files = read_parquet(tmp_path, states=["x"], actions=["u"], reward="r")
     assert files.episodes is not None
     assert files.episodes.tolist() == [0, 0, 0, 1, 2, 3, 3, 3, 3]  # a file starts an episode
-
-
-def test_blocks_are_spread_over_all_rows() -> None:
-    assert torch.equal(spaced_blocks(100, 100), torch.arange(100))
-    found = spaced_blocks(1_000_000, 4_000)
-    assert len(found) == 4_000
-    assert found[0] == 0
-    assert found[-1] == 999_999
-    assert bool((found.view(40, 100).diff(dim=1) == 1).all())
-
-
-def test_runs_are_what_continues_says_at_ends_at_minus_zero_and_without_episodes() -> None:
-    data = Transitions.from_arrays([0.0, 0.0, 1.0, 2.0], [0.0] * 4, [0.0] * 4, [-0.0, 1.0, 2.0, 3.0])
-    assert data.episodes is None
-    assert data.continues.tolist() == [False, True, True, True]
-    assert contiguous_runs(data) == [slice(0, 4)]
-    ended = Transitions.from_arrays(
-        data.states, data.actions, data.rewards, data.next_states, terminated=[0, 1, 0, 0]
-    )
-    assert ended.continues.tolist() == [False, True, False, True]
-    assert contiguous_runs(ended) == [slice(0, 2), slice(2, 4)]
 
 
 def tank(**settings: Any) -> Transitions:

@@ -1,6 +1,5 @@
 """The same log from every source gives the same transitions to the bit; odd sources are refused by name."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,23 +105,6 @@ def test_the_same_log_gives_the_same_transitions(tmp_path: Path, read: Callable[
     assert_same(read(tmp_path), expected)
 
 
-def test_decimal_numbers_of_a_database_are_rounded_once() -> None:
-    texts = [f"{k * 7919 % 100000 / 10000:.4f}" for k in range(200)]
-    rows = ", ".join(f"({k}, {text}, 1, 1)" for k, text in enumerate(texts))
-    query = f"SELECT * FROM (VALUES {rows}) AS log(t, level, valve, cost) ORDER BY t"
-    data = from_dataframe(duckdb.sql(query), states=["level"], actions=["valve"], reward="cost")
-    assert data.states[:, 0].tolist() == [float(text) for text in texts[:-1]]
-
-
-def test_categories_of_polars_are_names_of_episodes() -> None:
-    table = pl.from_pandas(log()).with_columns(
-        pl.col("run").cast(pl.String).cast(pl.Categorical), pl.lit(None).alias("empty")
-    )
-    data = from_dataframe(table, **ROLES)
-    assert data.episodes is not None
-    assert len(data.episodes.unique()) == 3  # the pause ends one
-
-
 def test_a_table_of_another_kind_is_refused() -> None:
     with pytest.raises(DataError, match=r"LazyFrame.*collect"):
         from_dataframe(pl.from_pandas(log()).lazy(), **ROLES)
@@ -130,9 +112,3 @@ def test_a_table_of_another_kind_is_refused() -> None:
         from_dataframe(pa.table([[1], [2]], names=["level", "level"]), **ROLES)
     with pytest.raises(DataError, match="there are no rows"):
         from_dataframe(pl.from_pandas(log()).clear(), **ROLES)
-
-
-def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(DataError, match="a pipe or a device"):
-        read_csv(tmp_path / "pipe.csv", **ROLES)

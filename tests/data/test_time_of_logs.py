@@ -63,18 +63,6 @@ def test_an_unknown_unit_of_time_and_a_unit_of_dates_are_refused() -> None:
         read(log(pd.date_range("2024-01-01", periods=3)), units={"time": "s"})
 
 
-def test_an_interval_without_times_is_taken_as_declared() -> None:
-    assert read(log([0] * 3), time=None, interval=60.0).schema.interval == 60.0
-    assert read(log([0] * 3), time=None).schema.interval is None
-    with pytest.raises(ArgumentError, match="interval is -1"):
-        read(log([0] * 3), time=None, interval=-1.0)
-
-
-def test_an_interval_that_rows_do_not_have_needs_resampling() -> None:
-    with pytest.raises(ArgumentError, match=r"interval is 60 s, but the rows of .* are 1 s apart"):
-        read(log([0.0, 1.0, 2.0]), interval=60.0)
-
-
 def test_irregular_steps_are_used_as_they_are_and_counted() -> None:
     times = [0, 1, 2, 3, 4, 5.5, 6.5, 7.5]
     data = read(log(times))
@@ -98,12 +86,6 @@ def test_of_rows_with_one_time_stamp_the_last_known_values_count() -> None:
 def test_time_stamps_that_are_too_coarse_are_refused() -> None:
     with pytest.raises(DataError, match=r"50 % of the rows have the time stamp of another row but other"):
         read(log([0, 0, 1, 1, 2, 2]))
-
-
-def test_two_episodes_may_share_a_time_stamp() -> None:
-    data = read(log([0, 1, 2, 2, 3, 4], terminated=[0, 0, 1, 0, 0, 0]))
-    assert states(data) == [10, 11, 12, 13, 14]
-    assert not data.repairs
 
 
 # Regular grids.
@@ -131,12 +113,6 @@ def test_resampling_a_regular_log_changes_no_bit(method: str, frame: pd.DataFram
         assert torch.equal(bits(getattr(plain, name)), bits(getattr(resampled, name))), name
     assert torch.equal(plain.starts, resampled.starts)
     assert plain.schema == resampled.schema
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_rows_near_a_time_of_the_grid_count_as_at_it(method: str) -> None:
-    data = read(log([0.0, 1.04, 1.97, 3.02, 3.99, 5.0]), resample=method, interval=1.0)
-    assert states(data) == [10, 11, 12, 13, 14]
 
 
 def test_a_grid_by_hold_takes_the_last_value_and_repeats_it_where_no_row_is() -> None:
@@ -251,23 +227,6 @@ def test_one_long_recording_may_be_taken_over_in_any_row() -> None:
     assert not batches.repairs
 
 
-def test_found_starts_are_marks_and_declared_ones_are_states() -> None:
-    cut = log([0, 1, 2, 3, 50, 51, 52, 53], batch=[0] * 4 + [0] * 4)
-    found = read(cut, episode="batch")
-    assert found.initial_states is None
-    assert found.begins is not None
-    assert found.begins.tolist() == [True] + [False] * 5
-    declared = read(cut, episode="batch", initial_states=[[5.0]])
-    assert declared.begins is None
-    assert declared.start_kind == "declared"
-    every = read(log([0, 1, 2, 3]), starts="rows")
-    assert every.begins is not None
-    assert bool(every.begins.all())
-    first = read(log([0, 1, 2, 3]), starts="episodes")
-    assert first.begins is not None
-    assert first.begins.tolist() == [True, False, False]
-
-
 def test_a_column_marks_the_starts() -> None:
     frame = log([0, 1, 2, 3, 4], goal_set=[0, 1, 0, 1, 0])
     data = read(frame, begins="goal_set")
@@ -278,11 +237,6 @@ def test_a_column_marks_the_starts() -> None:
     mean = read(frame, begins="goal_set", resample="hold", interval=2.0)
     assert mean.begins is not None
     assert mean.begins.tolist() == [True, True]
-
-
-def test_a_final_state_without_an_action_ends_its_episode_and_starts_none() -> None:
-    frame = log([0, 1, 2, 3, 4, 5], u=[20, 21, NAN, 23, 24, NAN], terminated=[0, 1, 0, 0, 1, 0])
-    assert read(frame).starts[:, 0].tolist() == [10, 13]
 
 
 # Exogenous columns.

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from data.io_cases import assert_same, bits, grid, walks
-from nopg.baselines._d3rlpy import to_d3rlpy
 from nopg.data import Transitions
 from nopg.data.io import (
     from_dataframe,
@@ -53,13 +52,6 @@ def rows(**changes: Any) -> Transitions:
 # On entry.
 
 
-def test_weights_are_float64_and_shown_by_their_sum() -> None:
-    data = rows(weights=[1, 2, 7])
-    assert data.weights is not None
-    assert data.weights.dtype == torch.float64
-    assert "3 rows for 10 transitions:" in repr(data)
-
-
 @pytest.mark.parametrize("weight", [0.0, -2.0])
 def test_a_row_that_stands_for_nothing_is_refused(weight: float) -> None:
     with pytest.raises(DataError, match=rf"row 1 has the weight {weight:g}; weights must be positive"):
@@ -89,17 +81,6 @@ def test_weights_come_back_from_tables_and_csv_by_name(tmp_path: Path) -> None:
     assert_same_weights(read_csv(tmp_path / "data.csv", **WALKS, weight="weight"), data)
 
 
-def test_a_column_called_weight_may_be_in_kilograms() -> None:
-    frame = to_dataframe(weighted(walks()))
-    assert from_dataframe(frame, **WALKS).weights is None
-    heavy = from_dataframe(frame, states=["x", "weight"], actions=["u"], reward="reward")
-    assert heavy.schema.states == ("x", "weight")
-    with pytest.raises(DataError, match=r"\['weight'\] is given twice"):
-        from_dataframe(frame, states=["x", "weight"], actions=["u"], reward="reward", weight="weight")
-    with pytest.raises(DataError, match=r"\['weight'\] twice"):
-        to_dataframe(weighted(heavy))
-
-
 def test_rows_whose_next_states_are_the_next_rows_keep_their_own_weights() -> None:
     frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 5.0, 6.0], "y": 0.0, "u": 0.0, "reward": 0.0})
     data = from_dataframe(
@@ -118,8 +99,3 @@ def test_a_weight_in_a_table_that_is_not_positive_is_named_by_its_row() -> None:
     with pytest.raises(DataError, match=r"the weight has 1 missing or infinite value \(row 5\)"):
         from_dataframe(frame, **WALKS, weight="weight")
     assert len(from_dataframe(frame, **WALKS, weight="weight", missing="drop")) == 11
-
-
-def test_d3rlpy_knows_no_weights() -> None:
-    with pytest.raises(DataError, match="d3rlpy counts every transition once"):
-        to_d3rlpy(weighted(grid()))

@@ -140,27 +140,6 @@ def test_the_controller_acts_once_per_sampling_interval_however_short_the_steps(
     assert changes.tolist() == [5, 10, 15]
 
 
-def test_simulate_fmu_runs_it_with_a_table_of_inputs(exported: Path, guard: GuardedController) -> None:
-    rows = np.array(
-        [(INTERVAL * k, 0.1 * np.sin(k), 0.0) for k in range(20)],
-        dtype=[("time", float), ("level", float), ("angle", float)],
-    )
-    found = fmpy.simulate_fmu(
-        str(exported),
-        stop_time=INTERVAL * 19,
-        output_interval=INTERVAL,
-        input=rows,
-        output=["valve", "status"],
-    )
-    reference = InNumpy(guard)
-    wanted = [
-        reference.step(Inputs(np.array([row["level"], row["angle"]]), time=float(row["time"])))
-        for row in rows[:-1]
-    ]
-    assert found["status"][1:].tolist() == [one.status for one in wanted]
-    np.testing.assert_allclose(found["valve"][1:], [one.action[0] for one in wanted], rtol=0, atol=TOLERANCE)
-
-
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_the_wrapper_compiles_without_warnings(compiler: str, exported: Path, tmp_path: Path) -> None:
     sources = Path(fmpy.extract(str(exported), str(tmp_path))) / "sources"

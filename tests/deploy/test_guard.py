@@ -186,16 +186,6 @@ def test_whatever_happens_actions_are_finite_within_limits_and_move_slowly(
 # The table of states: one test per transition.
 
 
-def test_from_the_start_the_policy_acts_at_once_up_to_the_upper_limit() -> None:
-    decision = guarded().act([level_at(0.49), 0.0])
-    assert (decision.source, decision.reason) == ("learned", "inside the data")
-
-
-def test_from_the_start_to_the_fallback() -> None:
-    decision = guarded().act(OUTSIDE)
-    assert (decision.source, decision.reason) == ("fallback", "outside the data")
-
-
 def test_from_the_start_to_the_last_resort() -> None:
     guard = GuardedController(robot(), rules=GuardRules(last_resort=[0.25]))
     decision = guard.act(NAN)
@@ -262,13 +252,6 @@ def test_from_the_last_resort_to_the_policy_after_the_dwell_time() -> None:
     assert sources == ["last resort", "last resort", "learned"]
 
 
-def test_a_reset_leads_to_the_start() -> None:
-    guard = guarded()
-    guard.act(OUTSIDE)
-    guard.reset()
-    assert guard.act(INSIDE).source == "learned"
-
-
 def test_noise_at_the_edge_switches_at_most_once_per_dwell_time() -> None:
     guard, rng, edge = guarded(), np.random.default_rng(0), level_at(0.5)
     sources = [guard.act([edge + noise, 0.0]).source for noise in rng.normal(0.0, 1e-9, 1_000)]
@@ -317,11 +300,6 @@ def test_a_column_without_change_leads_to_the_fallback_by_its_name() -> None:
     reasons = [guard.act([level, 0.0]).reason for level in levels]
     assert reasons[:4] == ["inside the data"] * 3 + ["missing: level"]
     assert reasons[4:] == ["waiting to return", "frozen: level", "frozen: level"]
-
-
-def test_one_number_of_steps_is_for_all_but_exogenous_columns() -> None:
-    guard = GuardedController(robot(exogenous={"angle": "hold"}), rules=GuardRules(frozen=5))
-    assert guard.limits.frozen.tolist() == [5.0, np.inf]
 
 
 def test_an_applied_action_that_is_not_finite_leads_to_the_fallback_and_is_no_reference() -> None:

@@ -14,20 +14,16 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-import torch
 
 import nopg
 from deploy.controller_cases import CASES, controller, many_states
-from deploy.known_places import AWKWARD_NAMES
 from deploy.native import runtime_of, with_memory
 from deploy.stream_cases import INTERVAL, derived_log, faulty_stream, log
-from deploy.test_c import deviating, quantized, saved
-from nopg._columns import Columns
-from nopg._derived import StateStep
+from deploy.test_c import deviating, quantized
 from nopg.deploy import RuntimeController, load, to_onnx
 from nopg.deploy import _onnx as module
 from nopg.errors import ArgumentError, ExportError, MissingExtraError, ObservationError
-from nopg.policies import FormulaPolicy, Formulas, MLPPolicy
+from nopg.policies import FormulaPolicy, Formulas
 
 Numbers = npt.NDArray[np.float64]
 OUTPUTS = ["action", "unknown", "next_state", "next_age"]
@@ -105,17 +101,6 @@ def test_a_row_on_which_no_controller_may_act_is_flagged_in_every_output_and_alo
     assert (unknown == 1.0).tolist() == [False, True, True, False]
 
 
-def test_the_batch_may_have_any_size(graph: Path) -> None:
-    states = many_states(controller("mlp", angles=True, bounds=True), 37)
-    together = session(graph).run(None, {"observation": states})
-    assert [array.shape for array in together] == [(37, 1), (37,)]
-    for k in range(37):
-        for one, other in zip(
-            session(graph).run(None, {"observation": states[k : k + 1]}), together, strict=True
-        ):
-            np.testing.assert_allclose(one[0], other[k], rtol=1e-9, atol=1e-12)
-
-
 def test_single_precision_is_as_near_as_it_says_and_keeps_the_limits(
     pendulum: RuntimeController, tmp_path: Path
 ) -> None:
@@ -142,14 +127,6 @@ def test_the_file_says_what_a_program_needs(graph: Path, pendulum: RuntimeContro
     assert str(Path(nopg.__file__).parents[1]).encode() not in content
     exported(pendulum, tmp_path / "again.onnx")
     assert (tmp_path / "again.onnx").read_bytes() == content
-
-
-def test_names_of_columns_are_in_the_file_as_they_are(tmp_path: Path) -> None:
-    columns = Columns(("level", *AWKWARD_NAMES), ("valve",), units={"level": "m³/h"})
-    robot = saved(columns, {"kind": "linear"}, gain=[[0.5] * (1 + len(AWKWARD_NAMES))])
-    found = about(exported(robot, tmp_path / "plant.onnx"))
-    assert json.loads(found["observation"]) == ["level", *AWKWARD_NAMES]
-    assert json.loads(found["units"]) == {"level": "m³/h"}
 
 
 def test_it_is_written_and_checked_without_torch(pendulum: RuntimeController, tmp_path: Path) -> None:
@@ -287,18 +264,6 @@ def test_many_plants_run_side_by_side_each_from_its_own_memory(tmp_path: Path) -
             np.testing.assert_allclose(one[0], other[k], rtol=1e-12, atol=1e-12)
     assert together[2][2, 0] == inputs["state"][2, 0]
     assert together[3].tolist() == [[0, 0], [0, 0], [1, 0], [0, 0], [0, 0]]
-
-
-def test_a_hold_alone_is_a_memory_too(tmp_path: Path) -> None:
-    data, rng = log(), torch.Generator().manual_seed(7)
-    robot = runtime_of(MLPPolicy.from_data(data.features, data.actions, rng=rng), data)
-    theirs, step = OnnxStream(exported(robot, tmp_path / "held.onnx")), StateStep.of(robot.columns)
-    ours = step.start()
-    for level in (0.1, np.nan, np.nan, np.nan, 0.2):
-        theirs.act(np.array([level, 0.3]), np.zeros(2), 0.0, 0.0)
-        state, age, _ = step(ours, np.array([level, 0.3]))
-        ours = ours._replace(state=state, age=age)
-        assert np.array_equal(theirs.state[0], state, equal_nan=True)
 
 
 def test_a_pi_controller_agrees_in_a_stream_with_faults(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """The numpy runtime: the same numbers as torch, without torch, and nothing that a bundle can do to it."""
 
-import os
 import subprocess
 import sys
-import venv
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,11 +129,6 @@ def test_a_state_too_far_away_for_the_policy_is_refused(tmp_path: Path) -> None:
         robot([1.7e308, -1.7e308])
 
 
-def test_a_state_too_far_away_to_be_squared_is_unknown(saved: Path) -> None:
-    robot = runtime.load(saved)
-    assert robot.unknown([0.0, 1e200]) == robot.unknown([0.0, 1e308]) == 1.0
-
-
 def test_an_angle_without_direction_is_refused(tmp_path: Path) -> None:
     one = controller("linear", angles=True, bounds=False)
     schema = replace(one.policy.schema, angles={"angle": 1.0})
@@ -185,32 +178,3 @@ def test_it_runs_where_torch_scipy_and_pandas_cannot_be_imported(saved: Path, re
     assert action == pytest.approx(actions[0, 0], abs=TOLERANCE)
     assert unknown == pytest.approx(unknowns[0], abs=TOLERANCE)
     assert source == "learned"
-
-
-@pytest.mark.slow
-def test_it_runs_in_an_environment_of_numpy_and_safetensors_alone(
-    saved: Path, result: TrainingResult, tmp_path: Path
-) -> None:
-    venv.create(tmp_path / "bare", with_pip=True)
-    python = str(tmp_path / "bare" / "bin" / "python")
-    root = Path(__file__).parents[2]
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-
-    def pip(*arguments: str) -> str:
-        command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=clean)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    pip("install", "numpy", "safetensors")
-    pip("install", "--no-deps", str(root))
-    assert "torch" not in pip("list")
-    action, _, source = acted(python, ACT, saved, env=clean, cwd=tmp_path)
-    actions, _ = torch_answers(result, np.array([[0.1, -0.2]]))
-    assert action == pytest.approx(actions[0, 0], abs=TOLERANCE)
-    assert source == "learned"
-
-
-def test_a_loaded_result_knows_its_data_again(saved: Path, result: TrainingResult) -> None:
-    assert nopg.load(saved).data_identity == result.data_identity
-    assert result.data_identity["rows"] == len(result.data)

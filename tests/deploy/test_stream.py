@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from deploy.native import with_memory
-from deploy.stream_cases import INTERVAL, derived_log, faulty_stream, log
+from deploy.stream_cases import derived_log, faulty_stream, log
 from nopg._columns import Columns, Derived
-from nopg._derived import DerivedColumns, StateStep
 from nopg.deploy import GuardedController, GuardRules, RuntimeController, StateStream
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
@@ -69,27 +68,6 @@ def test_a_value_missing_for_longer_than_its_hold_is_refused_and_the_memory_star
             assert np.isnan(state).all()
     assert started == [True, False, True, True, True, False]
     assert state.tolist() == [6.0, 5.0, 0.1, 0.1, 8.0]
-
-
-def test_without_a_hold_one_missing_value_starts_anew() -> None:
-    stream = StateStream(columns())
-    stream.update([3.0])
-    assert np.isnan(stream.update([NAN], [0.1])).all()
-    assert stream.update([4.0], [0.2]).tolist() == [4.0, 4.0, 0.2, 0.2, 0.0]
-
-
-def test_one_column_is_held_while_another_starts_anew() -> None:
-    two = Columns(
-        ("level", "flow", "flow_lag1"),
-        ("valve",),
-        derived={"flow_lag1": Derived("flow", "flow")},
-        hold={"flow": 3},
-    )
-    stream = StateStream(two)
-    stream.update([1.0, 7.0])
-    assert np.isnan(stream.update([NAN, NAN])).tolist() == [True, False, True]
-    assert stream.update([2.0, NAN]).tolist() == [2.0, 7.0, 7.0]
-    assert bool(stream.started)
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf])
@@ -224,15 +202,6 @@ def test_a_guard_keeps_the_action_after_fallback_and_limits_in_its_memory(robot:
     assert np.abs(guard.applied + 0.5).max() <= 0.1 + 1e-12  # the real action is the reference
 
 
-def test_the_unknown_share_of_a_decision_is_that_of_the_whole_state_and_its_action(
-    robot: RuntimeController,
-) -> None:
-    guard = GuardedController(robot, fallback=lambda observation: [0.0, 0.0])
-    for row in range(6):
-        decision = guard.act(log().states[row].numpy(), None if row == 0 else log().actions[row - 1].numpy())
-        assert decision.unknown == float(robot.unknown(guard.states.state))
-
-
 def test_a_missing_value_goes_to_the_fallback_only_beyond_its_hold(robot: RuntimeController) -> None:
     rules = GuardRules(dwell=2, most_unknown=1.0, return_unknown=1.0)
     guard = GuardedController(robot, fallback=lambda _: [0.0, 0.0], rules=rules)
@@ -244,30 +213,3 @@ def test_a_missing_value_goes_to_the_fallback_only_beyond_its_hold(robot: Runtim
     with pytest.raises(NoActionError, match="no fallback"):
         alone.act([NAN, 0.2])
     assert alone.act([0.1, 0.2]).source == "learned"
-
-
-def test_the_lags_that_begin_with_a_known_action_are_chains_of_it_alone() -> None:
-    derived = {
-        "one": Derived("0", "valve"),
-        "two": Derived("0", "one"),
-        "scaled": Derived("0", "2 * valve"),
-        "shifted": Derived("0", "valve + 1"),
-        "late": Derived("level", "level"),
-        "seen": Derived("level", "next(level)"),
-        "other": Derived("0", "pump"),
-    }
-    one = Columns(("level", *derived), ("valve", "pump"), derived=derived)
-    assert StateStep.of(one).lagged.tolist() == [0, 0, -1, -1, -1, -1, 1]
-    assert DerivedColumns.of(one).depth == 2
-
-
-def test_a_batch_of_no_plants_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="batch is 0"):
-        StateStream(columns(), batch=0)
-
-
-def test_columns_without_a_memory_pass_as_they_are() -> None:
-    stream = StateStream(Columns(("level",), ("valve",), interval=INTERVAL))
-    assert [stream.update([level]).tolist() for level in (1.0, 2.0)] == [[1.0], [2.0]]
-    assert np.isnan(stream.update([NAN])).all()
-    assert not stream.started

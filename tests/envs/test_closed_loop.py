@@ -10,9 +10,9 @@ import torch
 
 from nopg._columns import Derived
 from nopg.data import Schema
-from nopg.envs import LQR, Pendulum, collect, simulate
+from nopg.envs import LQR, Pendulum, simulate
 from nopg.envs.gymnasium import GymnasiumEnvironment
-from nopg.errors import DataError, ObservationError
+from nopg.errors import ObservationError
 from nopg.evaluation import evaluate
 from nopg.policies import LinearPolicy
 from nopg.training import Controller
@@ -60,12 +60,6 @@ def test_a_plant_may_have_more_columns_than_the_controller_measures() -> None:
         simulate(LQR(), late(("angle", "velocity", "speed")), steps=3)
 
 
-def test_a_log_is_collected_by_such_a_controller() -> None:
-    data = collect(Pendulum(), late(), episodes=2, steps=15, seed=0)
-    assert data.schema.states == ("angle", "velocity")
-    assert len(data) == 30
-
-
 def test_ours_and_gymnasium_give_the_same_returns_by_the_same_controller() -> None:
     controller, plant = late(), Pendulum(start="upright")
     ours = evaluate(controller, plant, episodes=1, steps=50, seed=0)
@@ -79,17 +73,3 @@ def test_ours_and_gymnasium_give_the_same_returns_by_the_same_controller() -> No
 
     theirs = evaluate(controller, Wrapped(GymnasiumEnvironment(plant)), episodes=2, steps=50, seed=0)
     assert theirs.returns.tolist() == pytest.approx([ours.mean] * 2, abs=1e-9)
-
-
-def test_measured_columns_alone_are_no_state_and_the_error_says_what_to_do() -> None:
-    with pytest.raises(DataError, match=r"use stream\(\) to act on observations of 2 \(angle, velocity\)"):
-        late()([0.1, 0.2])
-
-
-def test_a_controller_without_a_memory_is_called_as_before() -> None:
-    plant = LQR()
-    schema = Schema(plant.state_names, plant.action_names)
-    controller = Controller(LinearPolicy([[-0.2, -0.1]] * len(plant.action_names)), schema)
-    assert not controller.has_memory
-    runs = [simulate(plant, law, steps=10) for law in (controller, controller.__call__)]
-    assert torch.equal(runs[0].states, runs[1].states)

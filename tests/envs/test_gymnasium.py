@@ -1,7 +1,5 @@
 """The adapter under Gymnasium's own checker, its seeds, its ends and its pictures."""
 
-import subprocess
-import sys
 from typing import Any, cast
 
 import gymnasium
@@ -32,13 +30,6 @@ def test_gymnasiums_checker_is_content(name: str) -> None:
 def test_exactly_these_names_are_registered() -> None:
     ours = sorted(name for name in gymnasium.registry if name.startswith("nopg/"))
     assert ours == NAMES
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_specification_survives_json(name: str) -> None:
-    spec = gymnasium.envs.registration.EnvSpec.from_json(make(name).spec.to_json())
-    first, _ = spec.make().reset(seed=3)
-    assert first.tolist() == make(name).reset(seed=3)[0].tolist()
 
 
 def test_the_observation_is_the_raw_state() -> None:
@@ -77,11 +68,6 @@ def test_the_time_limit_truncates_and_does_not_terminate() -> None:
     assert ends == [(False, False), (False, False), (False, True)]
 
 
-def test_settings_pass_through_make() -> None:
-    assert make("nopg/Pendulum-v0", start="random").unwrapped.environment == Pendulum(start="random")
-    assert make("nopg/CartPole-v0", rate=500.0).unwrapped.environment.rate == 500.0
-
-
 def test_a_step_asks_for_a_reset_first() -> None:
     env = GymnasiumEnvironment(Pendulum())
     with pytest.raises(gymnasium.error.ResetNeeded):
@@ -96,30 +82,3 @@ def test_impossible_requests_are_refused() -> None:
     for action in ([np.nan], [1.0, 2.0]):
         with pytest.raises(ArgumentError, match="give finite torque"):
             env.step(np.array(action))
-
-
-def run(script: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def test_importing_the_environments_loads_neither_gymnasium_nor_matplotlib() -> None:
-    script = "import sys, nopg.envs; print(sorted({'gymnasium', 'matplotlib'} & set(sys.modules)))"
-    assert run(script) == "[]"
-
-
-def test_a_missing_gymnasium_is_named() -> None:
-    script = """
-import sys
-sys.modules["gymnasium"] = None
-from nopg import errors
-try:
-    import nopg.envs.gymnasium
-except errors.MissingExtraError as error:
-    print(error)
-"""
-    expected = "this needs gymnasium, which is not installed; try: pip install 'nopg[gymnasium]'"
-    assert run(script) == expected

@@ -14,7 +14,6 @@ from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import (
     Environment,
-    MountainCar,
     Pendulum,
     Trajectories,
     UniformAgent,
@@ -25,7 +24,6 @@ from nopg.envs import (
 )
 from nopg.errors import ArgumentError
 from nopg.policies import GaussianPolicy, LinearPolicy
-from studies.paper_data import PENDULUM_GRIDS
 
 
 class Corridor(Environment):
@@ -72,13 +70,6 @@ def test_each_step_follows_the_environment() -> None:
     for t in range(20):
         assert torch.equal(run.states[t + 1], pendulum.step(run.states[t], run.actions[t]))
         assert torch.equal(run.rewards[t], pendulum.reward(run.states[t], run.actions[t], run.states[t + 1]))
-
-
-def test_a_network_controller_leaves_no_gradient() -> None:
-    network = torch.nn.Linear(2, 1, dtype=torch.float64)
-    run = simulate(Pendulum(), network, steps=2)
-    assert not run.states.requires_grad
-    assert not run.actions.requires_grad
 
 
 def test_a_controller_cannot_rewrite_the_record() -> None:
@@ -159,21 +150,6 @@ def test_every_episode_ends_exactly_once_in_the_data(starts: list[float], stride
     assert torch.equal(totals, run.returns)
 
 
-def test_when_all_episodes_have_ended_the_controller_is_asked_no_more() -> None:
-    car, asked = MountainCar(), 0
-
-    def push(states: torch.Tensor) -> torch.Tensor:
-        nonlocal asked
-        asked += 1
-        return torch.ones(len(states), 1, dtype=torch.float64)
-
-    near_the_goal = torch.tensor([[0.40, 0.06], [0.30, 0.06]], dtype=torch.float64)
-    runs = simulate(car, push, steps=100, initial_states=near_the_goal)
-    assert asked == int(runs.alive.sum(dim=0).max()) < 10
-    assert torch.equal(runs.states[-1], runs.states[asked])
-    assert float(runs.rewards[asked:].abs().sum()) == 0.0
-
-
 # Requests that cannot be met.
 
 
@@ -210,12 +186,6 @@ def test_impossible_requests_are_refused(call: Callable[[], object], message: st
         call()
 
 
-def test_what_a_controller_returns_in_an_ended_episode_is_ignored() -> None:
-    ended = simulate(Corridor(), lambda states: torch.where(states >= 3, math.nan, 1.0), steps=5)
-    assert ended.returns.tolist() == [-3.0]
-    assert ended.actions.isfinite().all()
-
-
 # Datasets.
 
 
@@ -232,15 +202,6 @@ def test_a_grid_is_the_product_of_its_axes(grid: Transitions) -> None:
     assert not (grid.terminated | grid.truncated).any()
     assert dict(grid.schema.angles) == {"angle": 2 * math.pi}
     assert grid.starts.tolist() == [[math.pi, 0.0]]
-
-
-@pytest.mark.parametrize("size", PENDULUM_GRIDS)
-def test_each_paper_grid_has_its_number_of_distinct_rows_and_every_corner(size: int) -> None:
-    data = collect_grid(Pendulum(), PENDULUM_GRIDS[size])
-    rows = torch.cat([data.states, data.actions], dim=1)
-    assert len(data) == len(rows.unique(dim=0)) == size
-    corners = set(itertools.product((-math.pi, math.pi), (-8.0, 8.0), (-2.0, 2.0)))
-    assert corners <= set(map(tuple, rows.tolist()))
 
 
 def test_uniform_rows_fill_the_box_and_are_the_plants_own_transitions() -> None:
@@ -294,12 +255,3 @@ def test_a_policy_acts_on_the_features_of_the_plant_and_draws_its_noise() -> Non
     drawn = collect(Pendulum(), POLICY, episodes=20, steps=20, seed=1).actions
     # Standard error of a deviation from 400 draws: .0035; four of them.
     assert drawn.std().item() == pytest.approx(0.1, abs=0.014)
-
-
-def test_each_action_of_a_uniform_agent_has_its_own_bounds() -> None:
-    agent = UniformAgent(low=(-1.0, 10.0), high=(1.0, 11.0))
-    a = torch.as_tensor(agent.controller(generator(0))(torch.zeros(4000, 2)))
-    assert a.amin(0).tolist() == pytest.approx([-1, 10], abs=0.01)
-    assert a.amax(0).tolist() == pytest.approx([1, 11], abs=0.01)
-    # Standard error of a deviation from 4000 uniform draws: .0057 of 2/√12; four of them.
-    assert a[:, 0].std().item() == pytest.approx(2 / math.sqrt(12), abs=0.023)

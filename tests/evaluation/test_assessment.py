@@ -153,17 +153,6 @@ def test_a_draw_of_many_starts_knows_its_error_and_no_period_of_the_log() -> Non
     assert every.few(1000, purpose="test") is every
 
 
-def test_every_row_twice_is_a_start_of_weight_two() -> None:
-    s = torch.tensor([[1.0], [2.0], [2.0], [4.0]], dtype=torch.float64)
-    rows = Transitions.from_arrays(s, 0 * s, s[:, 0], s)
-    weights = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
-    heavy = replace(rows.take(torch.tensor([0, 1, 3])), weights=weights)
-    one, other = StartSet.of(rows), StartSet.of(heavy)
-    assert torch.equal(one.states, other.states)
-    assert torch.equal(one.weights, other.weights)
-    assert one.count == other.count == pytest.approx(1 / (0.5**2 + 2 * 0.25**2))
-
-
 # Gains and choices
 
 

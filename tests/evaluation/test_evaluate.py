@@ -62,12 +62,6 @@ def test_a_policy_of_ours_sees_features() -> None:
     assert found.mean == pytest.approx(same.mean, rel=1e-12)
 
 
-def test_our_dress_of_gymnasium_is_run_all_at_once() -> None:
-    env = gymnasium.wrappers.TimeLimit(GymnasiumEnvironment(Pendulum()), 10)
-    found = evaluate(swing, env, episodes=3, steps=20, seed=0)
-    assert found.lengths.tolist() == [20, 20, 20]  # steps= decides, not the wrapper
-
-
 def test_an_environment_of_gymnasium_is_run_by_its_own_rules() -> None:
     env = gymnasium.make("Pendulum-v1")
     asked: list[tuple[int, ...]] = []

@@ -107,40 +107,11 @@ def test_a_policy_of_the_wrong_size_is_refused(data: Transitions) -> None:
         evaluate_offline(lambda states: states[:, :1], data, 0.9)
 
 
-def test_every_row_twice_says_the_same_as_weights_of_two(data: Transitions) -> None:
-    twice = data.take(torch.arange(len(data)).repeat_interleave(2))
-    weighted = replace(data, weights=torch.full((len(data),), 2.0, dtype=torch.float64))
-    plain, doubled, heavy = (evaluate_offline(regulated, one, 0.9) for one in (data, twice, weighted))
-    for other in (plain, doubled):
-        assert other.expected_return == pytest.approx(heavy.expected_return, rel=1e-8)
-        assert other.interval == pytest.approx(heavy.interval, rel=1e-8)
-        assert other.unknown_mass == pytest.approx(heavy.unknown_mass, rel=1e-8)
-
-
-def test_weights_count(data: Transitions) -> None:
-    heavier = replace(data, weights=torch.linspace(0.01, 5.0, len(data), dtype=torch.float64))
-    noisy = replace(data, next_states=data.next_states + 0.1 * data.next_states.sin() * data.rewards[:, None])
-    one, other = noisy, replace(noisy, weights=heavier.weights)
-    found = [evaluate_offline(regulated, some, 0.9).expected_return for some in (one, other)]
-    assert found[0] != pytest.approx(found[1], rel=1e-6)
-
-
 def test_an_interval_stays_within_what_the_rewards_make_possible(evaluator: OfflineEvaluator) -> None:
     low, high = evaluator.model.return_limits(0.9)
     for law in (regulated, lambda states: 8.0 * states):
         one = evaluator.assess(law)
         assert low <= one.interval[0] <= one.interval[1] <= high
-
-
-def test_a_discount_near_one_takes_no_longer_paths(data: Transitions) -> None:
-    steps = [len(OfflineEvaluator(data, gamma).follow(regulated).states) for gamma in (0.99, 0.9999)]
-    assert steps[1] <= 1.05 * steps[0]
-
-
-def test_the_value_of_the_equation_stands_for_what_follows_the_paths(data: Transitions) -> None:
-    evaluator = OfflineEvaluator(data, 0.9)
-    long, short = (evaluator.follow(regulated, steps=steps).returns[0].mean() for steps in (60, 8))
-    assert float(short) == pytest.approx(float(long), rel=0.05)
 
 
 def test_influence_is_what_the_return_loses_without_a_group(evaluator: OfflineEvaluator) -> None:
@@ -367,18 +338,6 @@ def test_few_starts_are_named_beside_the_interval(
     log = replace(data, initial_states=None, begins=begins)
     where = f"the task starts in {starts} row{'' if starts == 1 else 's'} of the log"
     assert evaluate_offline(regulated, log, 0.9).notes == (where, *said)
-
-
-def test_more_starts_count_than_halves_are_followed_from(data: Transitions) -> None:
-    easy = torch.arange(100)[:, None] % 2 == 0  # every second one
-    starts = torch.where(easy, 0.1, 0.9) + 1e-4 * torch.arange(100, dtype=torch.float64)[:, None].expand(
-        -1, 2
-    )
-    answer = evaluate_offline(regulated, data.starting_at(starts), 0.9)
-    low, high = answer.interval
-    assert low <= truth(regulated, starts) <= high
-    assert len(answer.paths.by_start.starts) == 100
-    assert len(answer.paths.starts) == 50
 
 
 def test_a_reward_that_is_predicted_badly_makes_the_verdict_weak() -> None:

@@ -192,9 +192,3 @@ def test_a_column_is_refused_once_most_of_it_lies_a_range_away(
                     match_log(trained, data)
             else:
                 assert len(match_log(trained, data)) == 100
-
-
-def test_a_log_needs_four_rows_for_each_coefficient(result: TrainingResult) -> None:
-    with pytest.raises(DataError, match="too short: it has 11 transitions; give at least 12"):
-        match_log(result, read(tank_log(clumsy, runs=1, steps=12)))
-    assert len(match_log(result, read(tank_log(clumsy, runs=1, steps=13)))) == 12

@@ -82,10 +82,3 @@ def test_bounds_of_an_action_are_no_excitation_at_other_places() -> None:
     finding = excitation_finding((found,))
     assert finding is not None
     assert finding.grade is Grade.ERROR
-
-
-def test_a_log_without_a_moving_action_has_no_excitation() -> None:
-    data = tank_log(0.5)
-    still = Transitions.from_arrays(data.states, 0 * data.actions, data.rewards, data.next_states)
-    assert ActionExcitation.of(still) == ()
-    assert excitation_finding(()) is None

@@ -6,7 +6,7 @@ import torch
 
 from nopg.data import Transitions
 from nopg.models import LocalModel
-from nopg.models._excitation import Excitation, local_uncertainty
+from nopg.models._excitation import Excitation
 from nopg.models._regression_rows import RegressionRows
 
 GAIN = torch.tensor([[-1.0, -1.5]], dtype=torch.float64)
@@ -82,23 +82,3 @@ def test_the_derivative_of_the_variance_is_that_of_differences_also_at_an_angle(
         step[column] = 1e-6
         up, down = (variance.at(x + sign * step, slopes=False)[0] for sign in (1, -1))
         assert slope[column] == pytest.approx((up - down) / 2e-6, rel=1e-6)
-
-
-def test_rows_around_a_chart_narrow_the_slopes_they_show_and_no_others() -> None:
-    prior = torch.diag(torch.tensor([4.0, 4.0], dtype=torch.float64))[None]
-    gram = torch.diag(torch.tensor([50.0, 0.0], dtype=torch.float64))[None]
-    found = local_uncertainty(prior, gram, torch.tensor([0.5], dtype=torch.float64))[0]
-    assert found.diagonal().tolist() == pytest.approx([1.0 / (1.0 / 4.0 + 100.0), 4.0], rel=1e-9)
-
-
-def test_inputs_that_nearly_follow_each_other_leave_a_covariance() -> None:
-    rng = torch.Generator().manual_seed(0)
-    states = torch.randn(500, 6, generator=rng, dtype=torch.float64) * 10.0 ** torch.linspace(0, -3, 6)
-    states[:, 1] = states[:, 0] + 1e-5 * states[:, 1]
-    actions = states @ torch.randn(6, 2, generator=rng, dtype=torch.float64)
-    rows = RegressionRows.of(Transitions.from_arrays(states, actions, states[:, 0], states))
-    excitation, noise = Excitation.of(rows), torch.full((1,), 1e-6, dtype=torch.float64)
-    prior = excitation.at(rows.inputs[:1], excitation.uncertainty(noise))
-    found = local_uncertainty(prior, torch.zeros_like(prior), noise)
-    assert torch.allclose(found, prior, rtol=1e-9, atol=1e-9)
-    assert torch.linalg.eigvalsh(prior).min() > 0

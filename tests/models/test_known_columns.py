@@ -6,16 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from nopg._columns import Columns, Derived
-from nopg._derived import DerivedColumns
 from nopg._typing import FloatArray
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.models import LocalModel
-from nopg.models._chart_selection import select_shapes
-from nopg.models._coordinates import StateCoordinates
 from nopg.models._known_columns import ExogenousMoves, ExogenousPaths, KnownColumns
-from nopg.models._regression_rows import RegressionRows
 from nopg.models._rollout import rollout
 
 _DELAY = 3
@@ -106,64 +101,6 @@ def test_a_rollout_with_noise_moves_the_set_point_within_the_log(model: LocalMod
     assert float(logged.min()) <= setpoint.min() < setpoint.max() <= float(logged.max())
     moved = (np.diff(setpoint, axis=0) != 0).mean()
     assert moved == pytest.approx(1 / 25, abs=0.015)
-
-
-def test_all_lags_of_a_column_count_as_one_in_distances(model: LocalModel) -> None:
-    known = KnownColumns.of(model.data)
-    units = known.weighted_units(torch.ones(6, dtype=torch.float64))
-    torch.testing.assert_close(units, torch.tensor([1, 1, 3**0.5, 3**0.5, 3**0.5, 1], dtype=torch.float64))
-
-
-def test_charts_of_many_columns_are_local_in_the_one_that_schedules() -> None:
-    rng = np.random.default_rng(0)
-    s = rng.uniform(-1, 1, (3000, 20))
-    a = rng.uniform(-1, 1, (3000, 1))
-    after = s.copy()
-    after[:, 0] += 0.3 * a[:, 0] * np.sin(3 * s[:, 1]) + 0.1 * s[:, 7]
-    data = Transitions.from_arrays(s, a, np.zeros(3000), after)
-    rows = RegressionRows.of(data)
-    fit = select_shapes(rows, left_out=range(1, 21))[0]
-    local = fit.shape.metric.nonzero()[:, 0].tolist()
-    assert fit.shape.is_local
-    assert 1 in local
-    assert len(local) <= 3
-    assert fit.r_squared > 0.9
-
-
-def _sources(data: Transitions) -> tuple[str | None, ...]:
-    return DerivedColumns.of(data.schema).lags
-
-
-def test_a_lag_is_known_by_its_formula_not_by_its_name() -> None:
-    formulas = {
-        "before": Derived("level", "level"),
-        "earlier": Derived("level", "before"),
-        "level_lag9": Derived("0", "next(level) - level"),
-        "asked": Derived("0.5", "valve"),
-        "asked_twice": Derived("0.5", "2 * valve"),
-        "total": Derived("0", "total + level"),
-    }
-    columns = Columns(("level", *formulas), ("valve",), derived=formulas)
-    assert DerivedColumns.of(columns).lags == ("level", "level", None, "valve", None, None)
-
-
-def test_coordinates_of_lags_are_the_last_change_and_the_mean_of_pending_actions() -> None:
-    data = tank(50).derive(lags={"level": 2})
-    found = StateCoordinates.of(data, RegressionRows.of(data).space.first(8), _sources(data))
-    z, s = found.at(data.states), dict(zip(data.schema.states, data.states.T, strict=True))
-    pending = (s["valve_lag1"] + s["valve_lag2"] + s["valve_lag3"]) / 3
-    wanted = [s["level"], s["level"] - s["level_lag1"], s["setpoint"], s["total"], pending]
-    torch.testing.assert_close(z, torch.stack(wanted, dim=1))
-    assert found.space.units[1] == pytest.approx(float(wanted[1].std(correction=0)))
-
-
-def test_the_change_of_an_angle_is_the_short_way_round() -> None:
-    turns = torch.arange(0.0, 20.0, dtype=torch.float64) * 0.5
-    wrapped = torch.remainder(turns, 2 * torch.pi)
-    data = Transitions.from_arrays(wrapped[:-1], wrapped[:-1], wrapped[:-1], wrapped[1:], angles=[0])
-    data = data.derive(lags={"s0": 1})
-    z = StateCoordinates.of(data, RegressionRows.of(data).space.first(2), _sources(data)).at(data.states)
-    torch.testing.assert_close(z[:, 1], torch.full_like(z[:, 1], 0.5))
 
 
 def test_parts_of_a_log_move_exogenous_columns_as_their_own_rows_did() -> None:

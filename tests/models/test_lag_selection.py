@@ -9,9 +9,9 @@ import pytest
 
 from nopg import Transitions
 from nopg.errors import ArgumentError, DataError
-from nopg.models import LagChoice, select_lags
+from nopg.models import select_lags
 from nopg.models._delays import LagTable, excess, longest_delays, nested_coefficients
-from nopg.models._lag_selection import Orders, as_good
+from nopg.models._lag_selection import as_good
 
 Array = npt.NDArray[np.float64]
 
@@ -56,11 +56,6 @@ def test_without_a_delay_no_lags_are_chosen() -> None:
     assert str(found) == "valve acts at once (sure); level: no earlier values needed"
 
 
-def test_the_lags_are_what_derive_takes() -> None:
-    data = tank(2, noise=0.02)
-    assert data.derive(lags=select_lags(data).lags).schema.states == ("level", "valve_lag1", "valve_lag2")
-
-
 def test_a_constant_action_is_unsure_and_says_so() -> None:
     found = select_lags(tank(0, noise=0.1, law=lambda _: 0.5))
     assert not found.sure
@@ -79,16 +74,6 @@ def test_feedback_with_a_test_signal_does_not_hide_the_delay() -> None:
     found = select_lags(tank(4, rows=1_000, noise=0.02, law=lambda level: -2.0 * level + 0.3 * rng.normal()))
     assert found.delays == {"valve": 4}
     assert found.sure
-
-
-def test_an_action_without_effect_has_no_delay() -> None:
-    data = tank(0, noise=0.1)
-    idle = log(
-        np.append(data.states[:, 0], data.next_states[-1]), np.random.default_rng(5).uniform(-1, 1, 500)
-    )
-    found = select_lags(idle)
-    assert found.delays == {}
-    assert "no effect within 30 steps" in found.reasons[0]
 
 
 def test_a_delay_at_the_end_of_the_search_is_unsure() -> None:
@@ -170,15 +155,6 @@ def test_two_actions_have_their_own_delays() -> None:
     assert select_lags(data).delays == {"gas": 2, "air": 7}
 
 
-def test_the_words_say_what_is_needed_and_why_it_is_unsure() -> None:
-    doubts = {"valve": ("delays from 1 to 4 steps are within the noise",)}
-    found = LagChoice({"valve": 3, "level": 1}, {"valve": 2}, doubts, {}, ("level",), ("valve",))
-    assert str(found) == (
-        "valve acts after 2 steps, 3 earlier values needed (not sure: delays from 1 to 4 steps are within "
-        "the noise); level: 1 earlier value needed"
-    )
-
-
 def test_nested_coefficients_are_those_of_separate_fits() -> None:
     rng = np.random.default_rng(0)
     Z, Y = rng.normal(size=(200, 4)), rng.normal(size=(200, 2))
@@ -194,13 +170,6 @@ def test_the_excess_of_the_best_is_zero_and_of_others_their_distance() -> None:
     worse, error = excess(np.stack([np.full(80, 2.0), np.full(80, 0.5)]))
     assert worse.tolist() == [1.5, 0.0]
     assert error.tolist() == [1e-6, 1e-6]
-
-
-def test_orders_move_and_shorten_by_hand() -> None:
-    orders = Orders((1, 0), (2,), (3,))
-    assert orders.shifted(0, 5) == Orders((1, 0), (5,), (6,))
-    assert list(orders.fewer()) == [Orders((0, 0), (2,), (3,)), Orders((1, 0), (2,), (2,))]
-    assert orders.cost == 4
 
 
 def test_delays_within_1_2_and_3_5_standard_errors_are_the_low_the_chosen_and_the_high_one() -> None:

@@ -133,39 +133,6 @@ def test_the_small_price_of_an_action_is_kept_beside_a_steep_penalty(steep: floa
     assert free == pytest.approx(0.0, abs=7.5e-5 * steep)
 
 
-def test_every_row_twice_says_the_same_as_weights_of_two() -> None:
-    data = linear_log(120, noise=0.2)
-    twice = data.take(torch.arange(120).repeat_interleave(2))
-    weighted = replace(data, weights=torch.full((120,), 2.0, dtype=torch.float64))
-    x = inputs_near(LocalModel(data)).T.contiguous().numpy()
-    plain, doubled, heavy = (stepped(LocalModel(one), x) for one in (data, twice, weighted))
-    assert abs(doubled - heavy).max() < 1e-8
-    assert abs(plain - heavy).max() < 1e-8
-
-
-def test_weights_count() -> None:
-    data = linear_log(120, noise=0.2)
-    heavier = replace(data, weights=torch.linspace(0.1, 5.0, 120, dtype=torch.float64))
-    x = inputs_near(LocalModel(data)).T.contiguous().numpy()
-    assert abs(stepped(LocalModel(data), x) - stepped(LocalModel(heavier), x)).max() > 1e-4
-
-
-def test_statistics_of_groups_add_up() -> None:
-    data = linear_log(150, noise=0.1)
-    rows = RegressionRows.of(data)
-    used = torch.ones(3, dtype=torch.bool)
-    charts = Charts(rows, [0, 1, 2], ChartShape(used, used.double(), 2, 30, 1e-4), Excitation.of(rows))
-    assert charts.sums is not None
-    half = torch.arange(rows.num_groups) < rows.num_groups // 2
-    chart = 7
-    centre = charts.centers[chart]
-    offsets = (rows.inputs - centre) / rows.space.units * charts.scale[chart]
-    distance = ((rows.inputs - centre) / rows.space.units).square().sum(dim=1)
-    w = kernel_weights(distance, charts.radius[chart]) * rows.weights * half[rows.groups]
-    phi = design(offsets, 2)
-    assert torch.allclose(charts.sums.grams[0][half].sum(dim=0)[chart], (phi * w[:, None]).T @ phi, atol=1e-9)
-
-
 def test_a_part_rests_on_its_rows_alone() -> None:
     data = linear_log(150, noise=0.1)
     model = LocalModel(data)
@@ -182,18 +149,6 @@ def test_a_part_rests_on_its_rows_alone() -> None:
     assert abs(stepped(other, x)[steps] - stepped(model.with_parts(kept), x)[steps]).max() < 1e-9
 
 
-def test_the_number_of_charts_is_bounded() -> None:
-    rng = torch.Generator().manual_seed(0)
-    s, a = torch.rand(2, 12_000, 1, generator=rng, dtype=torch.float64)
-    data = Transitions.from_arrays(s, a, s[:, 0], 0.9 * s + 0.1 * a)
-    used = torch.ones(2, dtype=torch.bool)
-    rows = RegressionRows.of(data)
-    charts = Charts(rows, [0, 1], ChartShape(used, used.double(), 1, 20, 1e-4), Excitation.of(rows))
-    assert len(charts.centers) <= 2_000
-    assert charts.sums is not None
-    assert float(charts.sums.grams[0, :, :, 0, 0].sum()) > 0
-
-
 def test_far_from_the_data_almost_everything_is_unknown_and_amid_them_nothing(curved: LocalModel) -> None:
     inside = curved.data.states[:50]
     a = torch.zeros(50, 1, dtype=torch.float64)
@@ -201,15 +156,6 @@ def test_far_from_the_data_almost_everything_is_unknown_and_amid_them_nothing(cu
     assert float(curved.predict(inside, a).unknown.median()) < 1e-3
     assert float(curved.predict(far, a).unknown.min()) > 0.99
     assert bool(curved.predict(far, a).displacement.isfinite().all())
-
-
-def test_beyond_its_rows_a_chart_is_flat() -> None:
-    data = curved_log()
-    model = LocalModel(data)
-    away = torch.tensor([[0.0, 100.0, 0.0], [0.0, 200.0, 0.0]], dtype=torch.float64)
-    found = model.predict(away, torch.zeros(2, 1, dtype=torch.float64)).displacement
-    # The global linear fit goes on, local curvature does not: the growth is linear at most.
-    assert float(found.abs().max()) < 100.0
 
 
 def test_a_reward_that_never_varies_counts_as_explained() -> None:
@@ -226,21 +172,6 @@ def test_a_single_row_makes_a_model() -> None:
     assert model.num_parts == 1
     found = model.predict(data.states, data.actions)
     assert torch.allclose(found.displacement, data.next_states - data.states, atol=1e-6)
-
-
-def test_differences_take_the_short_way_round() -> None:
-    data = curved_log(5)
-    start = torch.tensor([[3.0, 0.0, 0.0]], dtype=torch.float64)
-    end = torch.tensor([[-3.0, 1.0, 0.0]], dtype=torch.float64)
-    found = data.schema.difference(start, end)[0].tolist()
-    assert found == pytest.approx([2 * math.pi - 6.0, 1.0, 0.0])
-
-
-def test_the_order_of_the_rows_does_not_matter() -> None:
-    data = linear_log(100, noise=0.1)
-    shuffled = data.take(torch.randperm(100, generator=torch.Generator().manual_seed(3)))
-    x = inputs_near(LocalModel(data)).T.contiguous().numpy()
-    assert abs(stepped(LocalModel(data), x) - stepped(LocalModel(shuffled), x)).max() < 1e-8
 
 
 @settings(max_examples=10, deadline=None)
@@ -311,3 +242,19 @@ def test_an_input_without_effect_may_lie_farther_beyond_the_log() -> None:
         s = wide.states.mean(dim=0).clone()
         s[column] = high[column] + 0.5 * (high[column] - low[column])
         assert (float(model.predict(s[None], action).unknown) > 0.5) == unknown
+
+
+def test_statistics_of_groups_add_up() -> None:
+    data = linear_log(150, noise=0.1)
+    rows = RegressionRows.of(data)
+    used = torch.ones(3, dtype=torch.bool)
+    charts = Charts(rows, [0, 1, 2], ChartShape(used, used.double(), 2, 30, 1e-4), Excitation.of(rows))
+    assert charts.sums is not None
+    half = torch.arange(rows.num_groups) < rows.num_groups // 2
+    chart = 7
+    centre = charts.centers[chart]
+    offsets = (rows.inputs - centre) / rows.space.units * charts.scale[chart]
+    distance = ((rows.inputs - centre) / rows.space.units).square().sum(dim=1)
+    w = kernel_weights(distance, charts.radius[chart]) * rows.weights * half[rows.groups]
+    phi = design(offsets, 2)
+    assert torch.allclose(charts.sums.grams[0][half].sum(dim=0)[chart], (phi * w[:, None]).T @ phi, atol=1e-9)

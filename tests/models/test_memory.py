@@ -164,25 +164,6 @@ def test_opposite_errors_of_successive_rows_are_noise_of_sensors(seed: int) -> N
     assert not any(one.matters for one in memory_of(residuals_of(np.diff(v), a[1:])))
 
 
-def slow_errors(n: int, *, sensor: float) -> tuple[FloatArray, FloatArray]:
-    """Return errors (n,) of which a fiftieth of the variance is slow, and actions; sensors have noise."""
-    rng, d = np.random.default_rng(0), np.zeros(n)
-    steps, noise, actions = rng.normal(size=(3, n))
-    for t in range(1, n):
-        d[t] = 0.95 * d[t - 1] + math.sqrt((1 - 0.95**2) / 50.0) * steps[t]
-    return d + noise + sensor * np.diff(rng.normal(size=n + 1)), actions
-
-
-@pytest.mark.parametrize("sensor", [0.0, 0.3])
-def test_a_disturbance_too_weak_for_the_row_before_shows_in_those_before_it(sensor: float) -> None:
-    errors, actions = slow_errors(4_000, sensor=sensor)
-    found = [one for one in memory_of(residuals_of(errors, actions)) if one.source == "errors before"]
-    assert min(one.chance for one in found) < 5e-4
-    # By the row before alone: correlation c, whose standard error is 1/√n.
-    c = float(np.corrcoef(errors[1:], errors[:-1])[0, 1])
-    assert c * math.sqrt(len(errors)) < 3.3
-
-
 @pytest.mark.parametrize(("rows", "compared"), [(29, False), (40, True)])
 def test_ten_rows_are_needed_for_each_number(rows: int, *, compared: bool) -> None:
     a, errors = np.random.default_rng(0).normal(size=(2, rows))

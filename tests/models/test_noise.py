@@ -112,14 +112,3 @@ def test_sensors_are_not_judged_without_successive_rows() -> None:
     data = run(sensor=0.15)
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(0))
     assert not LocalModel(data.take(order)).noise.sensors.any()
-
-
-def test_noise_that_depends_on_the_place_is_worth_charts() -> None:
-    rng = torch.Generator().manual_seed(0)
-    s, a = 2 * torch.rand(2, 600, 1, generator=rng, dtype=torch.float64) - 1
-    draws = torch.randn(600, 1, generator=rng, dtype=torch.float64)
-    for noise, local in ((0.3 * torch.ones_like(s), False), (torch.where(s > 0.5, 0.6, 0.03), True)):
-        data = Transitions.from_arrays(s, a, -s[:, 0], 0.5 * s + 0.5 * a + noise * draws)
-        model = LocalModel(data)
-        quiet, loud = model.predict(torch.tensor([[-0.5], [0.8]]).double(), torch.zeros(2, 1).double()).noise
-        assert (float(loud) > 4 * float(quiet)) == local

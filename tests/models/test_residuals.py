@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from changed_logs import linear_run
-from models.test_local_model import linear_log
 from nopg.data import Transitions
 from nopg.models import LocalModel
 from nopg.models._residuals import Residuals
@@ -40,25 +37,6 @@ def test_they_are_in_the_order_of_the_log_and_know_which_row_follows_another(mod
     found = residuals_of(model)
     assert torch.equal(found.log.states, model.data.states)
     assert found.linked.tolist() == (np.arange(len(model.data)) % 20 > 0).tolist()
-
-
-def test_there_are_at_most_20_000_in_blocks_whose_first_rows_follow_none() -> None:
-    data = linear_log(20_500, noise=0.1)
-    linked = replace(data, states=data.next_states.roll(1, dims=0), episodes=torch.arange(20_500) // 2_050)
-    found = residuals_of(LocalModel(linked))
-    assert len(found.states) == len(found.log) == len(found.linked) == 20_000
-    gaps = torch.cat(
-        [torch.ones(1, dtype=torch.bool), (found.log.states[1:] != found.log.next_states[:-1]).any(1)]
-    )
-    assert not found.linked[gaps.numpy()].any()
-    assert len(residuals_of(LocalModel(linked.take(torch.arange(20_000)))).states) == 20_000
-
-
-def test_copies_of_a_row_are_one_row(model: LocalModel) -> None:
-    rows = torch.arange(len(model.data))
-    twice = residuals_of(LocalModel(model.data.take(rows.repeat_interleave(2))))
-    assert twice.states == pytest.approx(residuals_of(model).states, abs=1e-9)
-    assert twice.linked.tolist() == residuals_of(model).linked.tolist()
 
 
 def test_columns_that_are_not_learned_and_a_known_reward_have_none() -> None:

@@ -190,23 +190,6 @@ def test_noise_has_the_size_and_correlation_of_what_is_missed() -> None:
     assert spread[0, 1] / math.sqrt(spread[0, 0] * spread[1, 1]) == pytest.approx(-1.0, abs=0.05)
 
 
-def test_some_of_the_paths_are_those_paths_alone(linear: LocalModel) -> None:
-    some = rollout(linear, push, STARTS, 3, slopes=True).take(np.array([1]))
-    alone = rollout(linear, push, STARTS[1:], 3, slopes=True)
-    for name in ("states", "measured", "actions", "rewards", "log_odds", "going", "costs", "cost_slopes"):
-        np.testing.assert_allclose(getattr(some, name), getattr(alone, name), atol=1e-12, err_msg=name)
-    assert some.slopes is not None
-    assert alone.slopes is not None
-    for mine, its in zip(some.slopes, alone.slopes, strict=True):
-        np.testing.assert_allclose(mine, its, atol=1e-10)
-
-
-def test_slopes_of_the_reward_are_those_of_a_step(linear: LocalModel) -> None:
-    x = np.random.default_rng(0).uniform(-1, 1, (3, 20))
-    _, by_x = linear.steps.step(x, None)
-    np.testing.assert_array_equal(linear.steps.reward_slopes(x), by_x[2])
-
-
 def test_the_share_that_leaves_in_one_step_by_hand() -> None:
     shares, _ = leaving_share(np.array([-3.0, 0.0]), 0.9)
     # At even odds the rate, 20 ln 2 = 13.9, is capped at 10.

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +96,7 @@ def test_numbers_too_large_to_square_are_unknown() -> None:
     assert unknown_share(np.array([np.nan, 1e4, -1e4])).tolist() == [1.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("count", [300, 3_000])
+@pytest.mark.parametrize("count", [300])
 def test_the_data_are_known_and_what_is_far_from_them_is_not(count: int) -> None:
     data = collect_uniform(Pendulum(), count, seed=0)
     known = LocalModel(data).support
@@ -122,14 +123,15 @@ DATA: dict[str, Callable[[], Transitions]] = {
 
 
 @cache
-def trained(name: str, model: str = "local") -> TrainingResult:
+def trained(name: str, model: Literal["local", "paper"] = "paper") -> TrainingResult:
+    """Return a short training; on the paper's model too, the unknown share is that of a local one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SupportWarning)
         settings = TrainingConfig(updates=1, start="given", progress=False)
-        return optimize(DATA[name](), 0.9, model=model, config=settings)  # type: ignore[arg-type]
+        return optimize(DATA[name](), 0.5, model=model, config=settings)
 
 
-def places(result: TrainingResult, count: int = 10_000) -> Numbers:
+def places(result: TrainingResult, count: int = 5_000) -> Numbers:
     """Return raw states inside the log, at its edge and far outside."""
     rng, s = np.random.default_rng(1), result.data.states.numpy()
     low, high = s.min(axis=0), s.max(axis=0)
@@ -140,16 +142,9 @@ def places(result: TrainingResult, count: int = 10_000) -> Numbers:
     return found
 
 
-def test_the_cases_have_several_shapes_of_charts_none_and_an_angle() -> None:
-    assert len(trained("an angle and several shapes").support.charts) > 1
-    assert trained("an angle and several shapes").support.charts[0].periods[0] > 0
-    assert trained("a global fit").support.charts == ()
-    assert len(trained("a global fit").support.fits) == 1
-
-
-@pytest.mark.parametrize(("name", "model"), [*((name, "local") for name in DATA), ("a global fit", "paper")])
+@pytest.mark.parametrize(("name", "model"), [*((name, "paper") for name in DATA), ("a global fit", "local")])
 def test_prediction_result_map_and_runtime_have_one_unknown_share(
-    name: str, model: str, tmp_path: Path
+    name: str, model: Literal["local", "paper"], tmp_path: Path
 ) -> None:
     result = trained(name, model)
     states = places(result)
@@ -194,3 +189,10 @@ def test_where_charts_are_equally_near_the_search_decides_and_little_depends_on_
     inputs = torch.cat([data.states, data.actions], dim=1) + 0.01
     predicted = model.predict(inputs[:, :2], inputs[:, 2:]).unknown.numpy()
     assert np.abs(model.support.unknown(inputs) - predicted).max() < 1e-5
+
+
+def test_the_cases_have_several_shapes_of_charts_none_and_an_angle() -> None:
+    several, one = (trained(name).support for name in ("an angle and several shapes", "a global fit"))
+    assert len(several.charts) > 1
+    assert several.charts[0].periods[0] > 0
+    assert (one.charts, len(one.fits)) == ((), 1)

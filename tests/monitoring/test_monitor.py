@@ -19,7 +19,6 @@ from nopg.cli._controllers import EXIT_CODES
 from nopg.cli._log import settings_like
 from nopg.errors import ArgumentError, DataError
 from nopg.monitoring import Change, Monitor, Status, write_page
-from nopg.monitoring._run import Rows, stretches
 from nopg.monitoring._status import judge, likely_causes
 from nopg.training import TrainingResult
 
@@ -184,19 +183,6 @@ def test_errors_that_grow_without_a_direction_are_noise() -> None:
     assert change.size == pytest.approx(3.0, rel=0.2)
 
 
-def test_a_run_is_cut_into_stretches_where_it_was_interrupted() -> None:
-    linked = np.array([False, True, True, True, True, False, True])
-    assert stretches(linked, 3) == [(0, 3), (3, 5), (5, 7)]
-
-
-def test_a_long_run_keeps_its_later_half() -> None:
-    run = Rows()
-    run.append(x=np.arange(100_001.0))
-    run.append(x=np.array([-1.0]))
-    assert (len(run), run.dropped) == (50_002, 50_000)
-    assert run["x"][[0, -2, -1]].tolist() == [50_000.0, 100_000.0, -1.0]
-
-
 def write_csv(path: Path, data: nopg.Transitions) -> Path:
     columns = torch.cat([data.states, data.actions, data.rewards[:, None], data.next_states], dim=1)
     assert data.episodes is not None
@@ -231,10 +217,6 @@ def test_the_command_takes_the_columns_of_the_controller_unless_others_are_named
     taken = settings_like(saved, schema, {"data": ["new.csv"], "states": ["a", "b"], "cost": "cost"})
     assert (taken["states"], taken["actions"], taken["cost"]) == (["a", "b"], ["u1", "u2"], "cost")
     assert "reward" not in taken
-
-
-def test_the_exit_codes_are_those_of_the_documentation() -> None:
-    assert EXIT_CODES == {"ok": 0, "check": 4, "retrain": 5, "revert": 6}
 
 
 def test_a_page_is_not_overwritten_and_needs_rows(monitor: Monitor, tmp_path: Path) -> None:

@@ -44,17 +44,6 @@ def test_sensor_noise_correlates_errors_and_whitening_takes_that_off() -> None:
     assert abs(correlation(r)) < 0.12
 
 
-def test_the_reference_are_errors_of_rows_that_the_model_has_not_seen() -> None:
-    # Charts of few rows fit their own rows closer than others.
-    rng = generator(0, "bumps")
-    x = 3 * torch.rand(150, 1, generator=rng, dtype=torch.float64)
-    noise = torch.randn(150, 1, generator=rng, dtype=torch.float64)
-    data = Transitions.from_arrays(x, 0 * x, x[:, 0], x + torch.sin(4 * x) + 0.3 * noise)
-    scorer = Scorer(LocalModel(data))
-    own = scorer.score((data.states, data.actions, data.rewards, data.next_states)).z[:, 0]
-    assert scorer.reference[:, 0].std() > 1.03 * own.std()
-
-
 def test_ranks_of_held_out_errors_are_spread_evenly_and_the_allowance_lowers_them() -> None:
     data = walk(1_000, sensor=0.0, process=0.3)
     scorer = Scorer(LocalModel(data))
@@ -79,30 +68,6 @@ def test_the_allowance_is_three_quarters_of_the_standard_error_and_two_of_the_he
     very = replace(scores, doubt=np.full_like(scores.doubt, 1e9))
     largest = np.quantile(np.abs(scorer.reference[:, 0]), 0.99)
     assert scorer.allowance(very)[:, 0] == pytest.approx(largest + 2 / np.sqrt(1_000))
-
-
-def test_held_out_errors_do_not_limit_the_allowance_for_slopes_that_the_log_does_not_show() -> None:
-    data = walk(1_000, sensor=0.0, process=0.0)
-    scorer = Scorer(LocalModel(data))
-    scores = scorer.score((data.states, data.actions, data.rewards, data.next_states))
-    assert scorer.sizes[-1].max() < 1e-3
-    shown, not_shown = (
-        replace(scores, doubt=one, by_slopes=0.4 - one)
-        for one in (np.full_like(scores.doubt, 0.4), np.zeros_like(scores.doubt))
-    )
-    assert scorer.allowance(shown)[:, 0] == pytest.approx(2 / np.sqrt(1_000), abs=1e-3)
-    assert scorer.allowance(not_shown)[:, 0] == pytest.approx(0.75 * 0.4 + 2 / np.sqrt(1_000))
-
-
-def test_noise_that_depends_on_the_place_is_scaled_away() -> None:
-    rng = generator(1, "places")
-    x = 4 * torch.rand(2_000, 1, generator=rng, dtype=torch.float64) - 2
-    noise = (0.02 + 0.3 * (x > 0)) * torch.randn(2_000, 1, generator=rng, dtype=torch.float64)
-    data = Transitions.from_arrays(x, 0 * x, 0 * x[:, 0], torch.where(x > 0, 0.5, 0.2) * x**2 + noise)
-    scorer = Scorer(LocalModel(data))
-    z = scorer.score((data.states, data.actions, data.rewards, data.next_states)).z[:, 0]
-    loud, quiet = z[(x[:, 0] > 0.5).numpy()].std(), z[(x[:, 0] < -0.5).numpy()].std()
-    assert 1 / 3 < loud / quiet < 3  # the noise itself differs by a factor of 16
 
 
 def test_a_fault_of_size_one_shows_as_the_model_says() -> None:

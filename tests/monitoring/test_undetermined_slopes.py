@@ -72,21 +72,6 @@ def errors_at(model: LocalModel, further: float) -> np.ndarray:
     return np.asarray(slope_errors(model)(x) / model.rows.spread.numpy())
 
 
-def test_errors_by_slopes_are_those_of_a_regression_with_a_wide_prior() -> None:
-    model = LocalModel(feedback_run(600, seed=1000, dither=0.5))
-    block = next(block for block in model.steps.blocks if 0 in block.columns)
-    assert not block.shape.is_local
-    x = model.rows.inputs
-    X = (x - x.mean(dim=0)) / x.std(dim=0, correction=0)
-    further = X.clone()
-    further[:, 2] += 3.0
-    residual = x.new_tensor(float(block.noise[0, block.columns.index(0)]) / float(model.rows.spread[0]))
-    covariance = torch.linalg.inv(X.T @ X / residual**2 + torch.eye(3, dtype=torch.float64) / 10.0**2)
-    expected = torch.einsum("mi,ij,mj->m", further, covariance, further).sqrt() * model.rows.spread[0]
-    raw = further * x.std(dim=0, correction=0) + x.mean(dim=0)
-    assert slope_errors(model)(raw.T.numpy())[:, 0] == pytest.approx(expected.numpy(), rel=1e-6)
-
-
 @pytest.mark.parametrize("bend", [0.0, 0.1])
 def test_errors_by_slopes_grow_with_the_distance_from_exact_feedback(bend: float) -> None:
     model = LocalModel(feedback_run(600, seed=1000, dither=0.0, bend=bend))
@@ -96,14 +81,6 @@ def test_errors_by_slopes_grow_with_the_distance_from_exact_feedback(bend: float
     assert 8.0 < far / near < 12.0
     unit = float(model.rows.space.units[2])
     assert 1.0 / unit < far < 20.0 / unit  # nothing is known: a prior of ten spreads per unit
-
-
-def test_a_reward_above_the_highest_logged_one_is_no_error() -> None:
-    x = torch.cat([torch.linspace(0.3, 2.0, 100), -torch.linspace(0.3, 2.0, 100)]).double()[:, None]
-    noise = 0.1 * torch.randn(200, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    scorer = Scorer(LocalModel(Transitions.from_arrays(x, 0 * x, -(x[:, 0] ** 2), 0.9 * x + noise)))
-    none = torch.zeros(1, 1, dtype=torch.float64)
-    assert abs(scorer.score((none, none, none[0], none)).z[0, -1]) < 0.1
 
 
 def test_a_nearly_exact_column_is_not_charged_with_the_noise_of_another() -> None:

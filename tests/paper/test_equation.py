@@ -8,7 +8,7 @@ import torch
 
 from nopg import Bandwidths, Transitions
 from nopg._seeding import generator
-from nopg.envs import Pendulum, collect_grid, collect_uniform
+from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError
 from nopg.paper import PaperModel
 from nopg.paper import _model as model_module
@@ -230,20 +230,3 @@ def test_an_infinite_or_far_action_is_refused_in_words() -> None:
         case.solution()
     with pytest.raises(ArgumentError, match="query states are NaN"):
         case.problem().model.at(torch.full((1, 2), torch.inf))
-
-
-def test_a_policy_of_another_number_of_actions_is_refused() -> None:
-    case = random_case(68)
-    other = replace(case, policy=LinearPolicy(torch.zeros(2, 2)))
-    with pytest.raises(ArgumentError, match="the policy has 2 actions, the data have 1"):
-        other.solution()
-
-
-def test_the_candidates_of_a_query_do_not_depend_on_the_others() -> None:
-    data = collect_uniform(Pendulum(), 3_000, seed=0)
-    model = PaperModel(data, Bandwidths.from_values([0.1, 0.1, 0.3], [0.5]))
-    features = data.features[:50]
-    actions = data.actions[None, :50]
-    together = model.at(features).weights(actions)
-    alone = model.at(features[7:8]).weights(actions[:, 7:8])
-    assert np.allclose(together.mean[[7]].toarray(), alone.mean.toarray(), atol=1e-15)

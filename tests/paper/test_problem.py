@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import nopg
-from nopg import Bandwidths, PaperModel, TrainingConfig
+from nopg import PaperModel, TrainingConfig
 from nopg._seeding import generator
 from nopg.bellman import ControlProblem
 from nopg.envs import Pendulum, collect_grid
@@ -72,22 +72,3 @@ def test_settings_are_checked() -> None:
     data = collect_grid(Pendulum(), (5, 5, 2))
     with pytest.raises(ArgumentError, match="fits no costs"):
         ControlProblem.from_data(data, 0.9, model="paper", costs=torch.zeros(50, 1))
-
-
-def test_settings_reach_the_model() -> None:
-    data = collect_grid(Pendulum(), (5, 5, 2))
-    h = Bandwidths.from_values([0.5, 0.5, 1.0], [2.0])
-    config = PaperModel.Config(bandwidths=h, prior_mass=0.0, num_samples=2, unknown_value=-9.0)
-    problem = ControlProblem.from_data(data, 0.9, model=config)
-    assert isinstance(problem, PaperProblem)
-    assert problem.unknown_value == -9.0
-    assert problem.model.prior_mass == 0.0
-    assert len(problem.model.next_states) == 2 * len(data)
-    assert problem.model.bandwidths is h
-
-
-def test_many_rows_are_said_to_be_meant_for_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = random_case(66).problem()
-    assert "local" not in problem.note
-    monkeypatch.setattr("nopg.paper._problem._MANY_ROWS", 10)
-    assert "model='local' is meant for so many rows" in problem.note

@@ -12,7 +12,7 @@ from studies.regulator import exact_gradient, exact_return
 RNG = torch.Generator()
 
 
-@pytest.mark.parametrize("gain", [(-3.0, -2.0), (-1.5, -1.0), (-5.0, -3.0)])
+@pytest.mark.parametrize("gain", [(-3.0, -2.0), (-1.5, -1.0)])
 @pytest.mark.parametrize("std", [0.1, 1.0])
 def test_on_policy_it_points_along_the_exact_gradient(gain: tuple[float, float], std: float) -> None:
     estimator = DPG(own_data(gain, std, seed=0), GAMMA, critic_steps=1_000)
@@ -51,18 +51,6 @@ def test_the_supplements_form_cannot_know_the_state() -> None:
     exact = exact_gradient(gain)
     assert cosine(slopes[True], exact) > 0.99
     assert cosine(slopes[False], exact) < 0.5
-
-
-def test_targets_follow_by_tau() -> None:
-    data, policy = own_data((-3.0, -2.0), 0.5, seed=0), LinearPolicy([-3.0, -2.0])
-
-    def value(steps: int, tau: float) -> float:
-        estimator = DPG(data, GAMMA, critic_steps=steps, target_rate=tau)
-        return estimator.estimate(policy, rng=RNG).expected_return
-
-    # The first fit sees targets of 0 in both; they part from the second on.
-    assert value(1, 0.01) == pytest.approx(value(1, 1.0))
-    assert value(20, 1.0) < value(20, 0.01) < 0  # costs accumulate faster
 
 
 def test_a_critic_that_diverges_says_so() -> None:

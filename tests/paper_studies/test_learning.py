@@ -1,4 +1,4 @@
-"""Learning studies: what is planned, what is counted, how claims are judged, and the figures."""
+"""Learning studies: their data, what is run, how claims are judged."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,40 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nopg.envs import MountainCar
-from nopg.errors import ArgumentError, DataError, SolverError
+from nopg.errors import ArgumentError, DataError
 from nopg.training import optimize
 from paper_studies.study_records import learning_record, study
-from studies.baselines import PWIS
 from studies.demonstrations import DEMONSTRATIONS, read_demonstrations, recorded_demonstrations
 from studies.paper import TASKS, LearningStudy, Task
 from studies.paper import _learning as learning
 from studies.paper import _methods as methods
 from studies.paper._experiment import Mode, mode_of
 from studies.paper._learning import mean_interval, score_of
-from studies.paper._methods import train
-from studies.records import Record
-
-BOTH: tuple[Mode, ...] = ("ours", "faithful")
-
-# Plans
-
-
-def test_the_plan_is_the_supplements_sizes_ten_times_small_ones_first() -> None:
-    plan = study("pendulum-grid").plan()
-    assert [run.rows for run in plan] == sorted(run.rows for run in plan)
-    assert {run.rows for run in plan} == {200, 450, 800, 1250, 1800, 3200}
-    for method in ("nopg-d", "nopg-s"):
-        mine = [run for run in plan if run.method == method and mode_of(run) == "faithful"]
-        assert sum(run.rows == 450 for run in mine) == 10
-
 
 # Data
-
-
-def test_grids_are_those_of_the_supplement() -> None:
-    assert len(TASKS["pendulum-grid"].data(450, 0)) == 450
-    with pytest.raises(ArgumentError, match="no grid of 451"):
-        TASKS["pendulum-grid"].data(451, 0)
 
 
 def test_demonstrations_are_drawn_without_repetition_and_have_no_known_density() -> None:
@@ -189,6 +166,23 @@ def test_the_samples_a_rival_needs_are_counted_against_ours() -> None:
     assert found["PWIS"].verdict == "not run in full"
 
 
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=12))
+def test_a_mean_lies_in_its_interval(scores: list[float]) -> None:
+    low, high = mean_interval(scores)
+    slack = 1e-9 * (1 + max(map(abs, scores)))
+    assert min(scores) - slack <= low <= float(np.mean(scores)) + slack
+    assert float(np.mean(scores)) - slack <= high <= max(scores) + slack
+
+
+def test_the_plan_is_the_supplements_sizes_ten_times_small_ones_first() -> None:
+    plan = study("pendulum-grid").plan()
+    assert [run.rows for run in plan] == sorted(run.rows for run in plan)
+    assert {run.rows for run in plan} == {200, 450, 800, 1250, 1800, 3200}
+    for method in ("nopg-d", "nopg-s"):
+        mine = [run for run in plan if run.method == method and mode_of(run) == "faithful"]
+        assert sum(run.rows == 450 for run in mine) == 10
+
+
 def test_the_mountain_car_is_judged_by_means_and_against_its_demonstrator() -> None:
     records = [
         learning_record("mountain-car", "nopg-d", size, seed, value, demonstrator=-350.0)
@@ -208,67 +202,3 @@ def test_the_mountain_car_is_judged_by_means_and_against_its_demonstrator() -> N
     assert own[0].startswith("default model: 3 of 4 sizes (not 5: -95 < -77); paper's model: not run")
     assert theirs[0].startswith("default model: 1 of 1 sizes; ")
     assert own[1] == theirs[1] == "not run in full"
-
-
-def grid_records(sizes: Sequence[int]) -> list[Record]:
-    return [
-        learning_record("pendulum-grid", method, size, seed, -400.0 + seed, mode=mode)
-        for method in ("nopg-d", "nopg-s")
-        for size in sizes
-        for seed in range(3)
-        for mode in BOTH
-    ]
-
-
-def test_tables_have_a_row_for_each_method_and_settings_and_a_column_for_each_size() -> None:
-    lines = study("pendulum-grid").tables(grid_records([450]))
-    assert "|  | 450 | CPU s |" in lines
-    assert "| NOPG-D, default model | -399±1 (3/3) | 1 |" in lines
-    assert "| NOPG-S, supplement's settings | -399±1 (3/3) | 1 |" in lines
-    assert "| NOPG-D, the paper | -594 |  |" in lines
-
-
-def test_importance_weights_beyond_numbers_end_a_training_with_what_it_had(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    estimate, asked = PWIS.estimate, []
-
-    def until_the_fourth(self: PWIS, *args: Any, **options: Any) -> Any:
-        asked.append(1)
-        if len(asked) > 3:
-            raise SolverError("the importance weights reach e^900")
-        return estimate(self, *args, **options)
-
-    monkeypatch.setattr(PWIS, "estimate", until_the_fourth)
-    cart = study("cart-pole")
-    snapshots = train(cart.run("pwis", 100, 0), cart.task, cart.task.data(100, 0))
-    assert [snapshot.updates for snapshot in snapshots] == [3]
-
-
-@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=12))
-def test_a_mean_lies_in_its_interval(scores: list[float]) -> None:
-    low, high = mean_interval(scores)
-    slack = 1e-9 * (1 + max(map(abs, scores)))
-    assert min(scores) - slack <= low <= float(np.mean(scores)) + slack
-    assert float(np.mean(scores)) - slack <= high <= max(scores) + slack
-
-
-def test_the_interval_of_the_mean_has_the_width_it_should() -> None:
-    x = np.random.default_rng(0).normal(5.0, 2.0, 400)
-    low, high = mean_interval(list(x))
-    assert high - low == pytest.approx(2 * 1.96 * x.std() / 20, rel=0.1)
-    with pytest.raises(ArgumentError, match="give finite numbers"):
-        mean_interval([1.0, float("nan")])
-
-
-# Figures
-
-
-def test_online_methods_are_drawn_by_the_best_so_far() -> None:
-    record = learning_record(
-        "cart-pole", "ddpg-online", 3000, 0, 50.0, 900.0, 200.0, transitions=(1000, 2000, 3000)
-    )
-    (ax,) = study("cart-pole").draw([record]).axes
-    assert ax.lines[0].get_xdata().tolist() == [1000, 2000, 3000]
-    assert ax.lines[0].get_ydata().tolist() == [50.0, 900.0, 900.0]
-    assert "steps taken" in ax.get_xlabel()

@@ -171,16 +171,6 @@ def test_a_step_within_limits_is_the_best_one(actions: int) -> None:
     assert gain.min() >= 0.0
 
 
-def test_without_a_value_at_its_end_a_plan_is_worth_its_rewards(pendulum: MultistepSolution) -> None:
-    states = some_states(pendulum)
-    config = PlannerConfig(horizon=3, candidates=0, first_iterations=0, end_value=False)
-    plans = Planner(pendulum, config).plan(states)
-    bare = search_on(pendulum, tail=False).evaluate(states, plans)
-    np.testing.assert_array_equal(plans.values, bare.values)
-    ended = search_on(pendulum).evaluate(states, plans).values
-    assert np.abs(plans.values - ended).min() > 1.0
-
-
 def test_plans_that_all_end_early_have_as_many_states_as_others() -> None:
     data = regulated()
     ended = data.next_states[:, 0].abs() > 1.5
@@ -204,51 +194,6 @@ def test_plans_that_all_end_early_have_as_many_states_as_others() -> None:
     np.testing.assert_array_equal(leaving.states[1:], np.broadcast_to(leaving.states[-1], (8, 1, 2)))
     assert planner.plan(torch.cat([inside, outside])).states.shape == (9, 2, 2)
     assert planner.plan(outside).states.shape == (9, 1, 2)
-
-
-def test_every_state_is_planned_for_itself(pendulum: MultistepSolution) -> None:
-    planner, states = (
-        Planner(pendulum, PlannerConfig(horizon=10, first_iterations=5)),
-        some_states(pendulum, 5),
-    )
-    together = planner.plan(states).values
-    alone = np.concatenate([planner.plan(state[None]).values for state in states])
-    np.testing.assert_allclose(together, alone, rtol=1e-9)
-
-
-def test_units_of_the_reward_do_not_matter() -> None:
-    data, found = collect_grid(Pendulum(), points=(8, 8, 2)), []
-    for unit in (1.0, 2.0**-20):
-        scaled = replace(data, rewards=unit * data.rewards)
-        problem = MultistepProblem.build(LocalModel(scaled), data.starts, GAMMA, num_nodes=60)
-        policy = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "policy"))
-        planner = Planner(problem.solve(policy), PlannerConfig(horizon=8, candidates=2, first_iterations=3))
-        found.append(planner.plan(some_states(planner.search, 8)).actions)
-    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
-
-
-def test_search_keeps_actions_between_their_limits(pendulum: MultistepSolution) -> None:
-    planner = Planner(pendulum, PlannerConfig(horizon=10, first_iterations=8))
-    actions, low, high = (
-        planner.plan(some_states(pendulum, 30)).actions,
-        planner.search.low,
-        planner.search.high,
-    )
-    assert (actions >= low).all()
-    assert (actions <= high).all()
-    assert ((actions == low) | (actions == high)).any()
-
-
-def test_random_plans_find_what_the_search_from_the_policy_misses(pendulum: MultistepSolution) -> None:
-    states = some_states(pendulum, 30)
-    with_draws, without = (
-        Planner(pendulum, PlannerConfig(horizon=25, candidates=number, first_iterations=8))
-        .plan(states)
-        .values
-        for number in (20, 0)
-    )
-    assert with_draws.mean() > without.mean()
-    assert (with_draws > without + 1.0).any()
 
 
 def test_planning_is_a_function_of_the_seed(pendulum: MultistepSolution) -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from nopg import Schema, Transitions
+from nopg import Schema
 from nopg._columns import Columns
 from nopg.errors import ArgumentError
 from nopg.policies import ControlStructure, FormulaPolicy, Formulas
@@ -87,15 +87,6 @@ def test_slopes_are_the_derivatives_of_every_row() -> None:
         for k in range(2):
             one = torch.autograd.grad(policy.mode(features)[row, k], policy.raw)[0]
             assert torch.allclose(found[row, k], one, rtol=1e-12, atol=1e-12)
-
-
-def test_a_step_of_one_in_a_parameter_moves_the_actions_by_their_radius() -> None:
-    features = SCHEMA.encode(states())
-    wide = FormulaPolicy.from_data(SCHEMA, LAWS, GAINS, features=features, actions=actions())
-    radius = (wide.high - wide.low) / 2
-    moved = (wide.slopes(features, wide.raw.detach()) / radius[:, None]).square().mean(dim=0).sum(dim=0)
-    assert moved.sqrt().tolist() == pytest.approx([1.0, 1.0, 1.0])
-    assert wide.gains == pytest.approx(GAINS)
 
 
 def test_limits_are_the_logged_range_whatever_is_declared() -> None:
@@ -208,12 +199,6 @@ def test_structures_write_these_formulas() -> None:
     assert unit("p", follows={"level": 1.5}).actions["valve"] == "bias + kp * (1.5 - level)"
 
 
-def test_several_loops_take_the_actions_in_their_order() -> None:
-    columns = Columns(("a", "b"), ("u", "v"))
-    found = ControlStructure("p", follows={"b": 1.0, "a": 2.0}).formulas(columns, {})
-    assert found.actions == {"u": "bias_u + kp_u * (1.0 - b)", "v": "bias_v + kp_v * (2.0 - a)"}
-
-
 @pytest.mark.parametrize(
     ("kind", "more", "words"),
     [
@@ -247,17 +232,3 @@ def test_a_velocity_form_leaves_a_limit_at_once_and_equals_a_pi_controller_insid
     row = torch.tensor([[0.0, 1.0, 1.0, -0.2, 1.0]], dtype=torch.float64)  # at the limit, and the error falls
     policy.set_gains(ki=0.0)
     assert float(policy.mode(row).detach()) == pytest.approx(1.0 - 0.2 * kp)
-
-
-def test_derive_adds_columns_of_formulas() -> None:
-    data = Transitions.from_arrays(
-        [1.0, 2.0, 4.0],
-        [0.5, 0.6, 0.7],
-        [0.0] * 3,
-        [2.0, 4.0, 8.0],
-        state_names=["level"],
-        action_names=["u"],
-    )
-    late = data.derive(formulas={"error_before": ("0", "3 - level")})
-    assert late.states.tolist() == [[2.0, 2.0], [4.0, 1.0]]
-    assert late.next_states.tolist() == [[4.0, 1.0], [8.0, -1.0]]

@@ -84,12 +84,6 @@ def test_a_gaussian_policy_without_noise_is_its_mode(build: Callable[[], Policy]
     torch.testing.assert_close(actions, policy.mode(features).expand_as(actions), rtol=1e-13, atol=1e-13)
 
 
-def test_a_gaussian_policy_of_no_variance_is_deterministic() -> None:
-    policy, features = GaussianPolicy(linear(), 0.0), rows(7)
-    actions = policy.actions(features, policy.noise(7, generator(1)))
-    assert torch.equal(actions, linear().mode(features).expand_as(actions))
-
-
 # Linear gains.
 
 
@@ -105,23 +99,10 @@ def test_diagonal_gains_are_a_full_matrix_that_is_zero_elsewhere() -> None:
     assert LinearPolicy(gains).num_actions == 3
 
 
-def test_only_the_diagonal_of_a_diagonal_policy_is_free() -> None:
-    assert [tuple(parameter.shape) for parameter in diagonal().parameters()] == [(3,)]
-    assert [tuple(parameter.shape) for parameter in linear().parameters()] == [(2, 3)]
-
-
 @pytest.mark.parametrize("gain", [1.0, np.zeros((1, 2, 3))])
 def test_gains_of_other_shapes_are_refused(gain: Any) -> None:
     with pytest.raises(ArgumentError, match="gain has shape"):
         LinearPolicy(gain)
-
-
-def test_training_a_linear_policy_does_not_change_the_gains_it_was_given() -> None:
-    gain = torch.ones(2, dtype=torch.float64)
-    policy = LinearPolicy(gain)
-    with torch.no_grad():
-        policy.gain.zero_()
-    assert gain.tolist() == [1.0, 1.0]
 
 
 # Inputs in any units.
@@ -133,15 +114,6 @@ def test_standardised_features_have_mean_zero_and_variance_one() -> None:
     # A mean of 10⁶ over a deviation of 10⁵ costs one digit of sixteen; a sum of 200, two more.
     torch.testing.assert_close(z.mean(dim=0), torch.zeros(3, dtype=torch.float64), rtol=0, atol=1e-10)
     torch.testing.assert_close(z.square().mean(dim=0), torch.ones(3, dtype=torch.float64), rtol=1e-10, atol=0)
-
-
-@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 7.7, 1e9])
-def test_a_constant_feature_passes_centred_only(value: float) -> None:
-    # 1000 times .1 does not add up to 100: the deviation of a constant may come out as 10⁻¹⁷.
-    standardizer = Standardizer.from_data(torch.full((1000, 1), value, dtype=torch.float64))
-    moved = torch.tensor([[value + 2.0]], dtype=torch.float64)
-    assert standardizer.std.item() == 1.0
-    assert standardizer(moved).item() == pytest.approx(2.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("build", [MLPPolicy, GaussianMLPPolicy])
@@ -177,11 +149,6 @@ def test_the_range_is_reached_at_both_ends_and_centred_between() -> None:
     squash = ActionRange([-1.0, 10.0], [3.0, 11.0])
     raw = torch.tensor([[-50.0, 50.0], [0.0, 0.0], [50.0, -50.0]], dtype=torch.float64)
     assert squash(raw).tolist() == [[-1.0, 11.0], [1.0, 10.5], [3.0, 10.0]]
-
-
-def test_a_symmetric_range_is_the_papers_tanh() -> None:
-    raw = rows(20, 1)
-    torch.testing.assert_close(ActionRange(-2.0, 2.0)(raw), 2.0 * raw.tanh())
 
 
 @pytest.mark.parametrize("build", [network, gaussian_network])
@@ -283,22 +250,6 @@ def test_the_same_seed_gives_the_same_weights(build: Callable[[int], Policy]) ->
     assert not bool((first == other).any())
 
 
-def test_building_a_policy_leaves_the_global_generator_alone() -> None:
-    before = torch.get_rng_state()
-    policy = gaussian_network()
-    policy.noise(5, generator(0))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_weights_are_uniform_within_one_over_the_root_of_the_inputs() -> None:
-    mlp = MLP(Standardizer(torch.zeros(4), torch.ones(4)), 25, hidden=100, rng=generator(0))
-    for layer, bound in ((mlp.hidden, 0.5), (mlp.output, 0.1)):
-        for parameter in layer.parameters():
-            assert float(parameter.detach().abs().max()) <= bound
-        # A uniform deviation is bound/√3; its standard error over 400 draws or more is below 3 %.
-        assert float(layer.weight.detach().std()) == pytest.approx(bound / math.sqrt(3), rel=0.12)
-
-
 @every_policy
 def test_a_state_dict_holds_all_that_decides_the_actions(build: Callable[..., Policy]) -> None:
     policy, other, features = build(0), build(1), rows(7)
@@ -312,7 +263,7 @@ def test_a_state_dict_holds_all_that_decides_the_actions(build: Callable[..., Po
 
 
 @every_policy
-@pytest.mark.parametrize("at_once", [1, 7, 50, 1000])
+@pytest.mark.parametrize("at_once", [7, 1000])
 def test_actions_in_chunks_are_those_in_one_go_without_a_tape(
     build: Callable[[], Policy], at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,7 +277,7 @@ def test_actions_in_chunks_are_those_in_one_go_without_a_tape(
 
 
 @every_policy
-@pytest.mark.parametrize("at_once", [1, 7, 50, 1000])
+@pytest.mark.parametrize("at_once", [7, 1000])
 def test_a_gradient_in_chunks_is_that_of_autograd_in_one_go(
     build: Callable[[], Policy], at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -370,40 +321,6 @@ def test_the_gradient_agrees_with_finite_differences(build: Callable[[], Policy]
     assert float(gradient @ direction) == pytest.approx(slope, rel=1e-6)
 
 
-@every_policy
-def test_asking_for_actions_and_gradients_leaves_the_parameters_alone(build: Callable[[], Policy]) -> None:
-    policy, features = build(), rows(20)
-    before = copy.deepcopy(policy.state_dict())
-    noise = policy.noise(20, generator(1))
-    cotangent = torch.ones_like(policy_actions(policy, features, noise))
-    policy_gradient(policy, features, noise, cotangent)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in policy.state_dict().items())
-    assert all(parameter.grad is None for parameter in policy.parameters())
-
-
-def test_parameters_that_are_held_fixed_have_no_gradient() -> None:
-    policy, features = network(), rows(5)
-    policy.network.hidden.requires_grad_(False)
-    noise = policy.noise(5, generator(1))
-    gradient = policy_gradient(policy, features, noise, torch.ones(1, 5, NUM_ACTIONS, dtype=torch.float64))
-    assert [part.shape for part in gradient] == [p.shape for p in policy.network.output.parameters()]
-
-
-class Bystander(LinearPolicy):
-    """A linear policy with a parameter that decides nothing."""
-
-    def __init__(self) -> None:
-        super().__init__([1.0, 1.0, 1.0])
-        self.unused = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
-
-
-def test_a_parameter_that_decides_nothing_has_a_gradient_of_zero() -> None:
-    features = rows(5)
-    gradient = policy_gradient(Bystander(), features, torch.zeros(1, 5, 0), torch.ones_like(features)[None])
-    assert gradient[0].tolist() == pytest.approx(features.sum(dim=0).tolist())
-    assert gradient[1].tolist() == [0.0] * 4
-
-
 def test_imitation_recovers_a_linear_policy() -> None:
     rng = torch.Generator().manual_seed(0)
     states = torch.randn(500, 2, generator=rng, dtype=torch.float64)
@@ -419,3 +336,8 @@ def test_imitation_follows_the_weights() -> None:
     policy = LinearPolicy([[0.5]])
     imitate(policy, states, commands, torch.tensor([1.0, 9.0]).double())
     assert policy.mode(states[:1]).item() == pytest.approx(0.9, abs=1e-6)
+
+
+def test_only_the_diagonal_of_a_diagonal_policy_is_free() -> None:
+    assert [tuple(parameter.shape) for parameter in diagonal().parameters()] == [(3,)]
+    assert [tuple(parameter.shape) for parameter in linear().parameters()] == [(2, 3)]

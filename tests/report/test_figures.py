@@ -14,19 +14,15 @@ from matplotlib.transforms import Bbox
 
 from nopg.data import Transitions
 from nopg.evaluation import OfflineEvaluator
-from nopg.report import Picture, save_pictures
+from nopg.report import save_pictures
 from nopg.report._figures import (
     ClosedLoop,
-    _unwrapped,
     closed_loops,
     column_order,
     differences,
     draw_loop,
-    gains_picture,
-    reward_picture,
 )
 from nopg.report._style import csv_table
-from nopg.training import GainCurve
 from report.reported_log import tank_log
 
 
@@ -129,25 +125,6 @@ def test_no_name_breaks_a_figure(name: str) -> None:
     assert "\u202e" not in text
 
 
-def test_an_angle_is_drawn_without_jumps() -> None:
-    schema = Transitions.from_arrays([0.0], [0.0], [0.0], [0.0], angles=[0], state_names=["angle"]).schema
-    turning = np.linspace(3.0, 9.0, 13)[:, None]
-    wrapped = (turning + np.pi) % (2 * np.pi) - np.pi
-    assert np.diff(_unwrapped(wrapped, schema), axis=0) == pytest.approx(0.5)
-
-
-def test_the_reward_over_time_is_the_median_and_90_percent_of_the_paths() -> None:
-    data = tank_log("level")
-    evaluator = OfflineEvaluator(data, 0.7)
-    policy, logged = evaluator.assess(lambda s: 0 * s[:, :1] + 0.4), evaluator.logged()
-    table = reward_picture(policy, logged, data.schema).table
-    m = policy.paths.returns.shape[1]
-    assert table["after median"] == pytest.approx(np.median(policy.paths.rewards[:, :m].numpy(), axis=1))
-    assert table["before 5 %"][3] == pytest.approx(
-        np.percentile(logged.paths.rewards[3, : logged.paths.returns.shape[1]], 5)
-    )
-
-
 def test_differences_are_those_of_the_actions_at_logged_states() -> None:
     data = tank_log("level")
     with_other = replace(
@@ -171,20 +148,6 @@ def test_differences_are_those_of_the_actions_at_logged_states() -> None:
     assert list(pictures["difference-1"].table) == ["level", "valve logged", "valve new"]
 
 
-def test_every_gain_has_an_axis_of_its_own() -> None:
-    curves = tuple(
-        GainCurve(
-            name, 1.0, np.array([0.5, 1.0, 2.0]), size * np.ones(3), size * np.ones(3) - 1, size + np.ones(3)
-        )
-        for name, size in (("kp", 1.0), ("ki", 1e4), ("kd", -5.0))
-    )
-    picture = gains_picture(curves)
-    assert [axes.get_xlabel() for axes in picture.figure.axes] == ["kp", "ki", "kd"]  # none is empty
-    assert len({axes.get_ylim() for axes in picture.figure.axes}) == 3
-    assert picture.table["gain"].tolist() == [0.0] * 3 + [1.0] * 3 + [2.0] * 3
-    whole_words(picture.figure)
-
-
 @pytest.mark.parametrize("name", ["=1+1", "+level", "-level", "@SUM(A1)", "\tlevel"])
 def test_a_name_that_looks_like_a_formula_is_text(name: str) -> None:
     (head,), *rows = csv.reader(io.StringIO(csv_table({name: np.array([-1.5, 2.0])})))
@@ -204,10 +167,3 @@ def test_the_same_figure_gives_the_same_bytes_and_its_numbers(tmp_path: Path) ->
         ).read_bytes()
     head = (tmp_path / "a" / "loop.csv").read_text().splitlines()[0]
     assert head == "step,level before,level after,level low,level high,level logged"
-
-
-def test_a_table_is_thinned_to_the_numbers_that_it_may_hold() -> None:
-    column = np.arange(100.0)
-    picture = Picture(None, {"a": column, "b": column}, "")  # type: ignore[arg-type]
-    assert picture.thinned(50)["b"].tolist() == column[::4].tolist()
-    assert picture.thinned(200)["a"].tolist() == column.tolist()

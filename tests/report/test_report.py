@@ -4,7 +4,6 @@ import base64
 import csv
 import io
 import json
-import logging
 import re
 import sys
 import warnings
@@ -27,11 +26,7 @@ from report.page_tags import Tags
 from report.reported_log import tank_log
 
 UNIT = 'm" onload="x'
-NAMES = (
-    "<script>alert(1)</script> \"a\" 'b' & {{ 7 * 7 }} */",
-    "Füllstand \u202e Behälter 4 [m³/h] 10 °C %",
-    "W" * 200,
-)
+NAME = "<script>alert(1)</script> \"a\" 'b' & {{ 7 * 7 }} */ Füllstand \u202e [m³/h] 10 °C % " + "W" * 200
 # Tables refuse such names of columns; titles, units and names of regions are free.
 HIDDEN, SHOWN = "level\nof\tthe \ud800\x07", "level\\nof\\tthe \\ud800\\x07"
 
@@ -51,7 +46,7 @@ def result() -> TrainingResult:
 @pytest.fixture(scope="module")
 def report(result: TrainingResult) -> PolicyReport:
     too_full = {"too <full>": lambda states: states[:, 0] > 1.6}
-    return policy_report(result, regions=too_full, steps=5, title="tank & <co>")
+    return policy_report(result, regions=too_full, steps=5, most=0.01, title="tank & <co>")
 
 
 @pytest.fixture(scope="module")
@@ -95,20 +90,19 @@ def test_the_closed_loop_comes_first_then_gain_differences_doubts(page: str) -> 
     assert page.index("Model and equation") > details
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_whatever_a_user_called_a_column_is_harmless_and_readable(name: str, tmp_path: Path) -> None:
-    data, regions = tank_log(name, {name: UNIT, "valve": HIDDEN}), {HIDDEN: lambda states: states[:, 0] > 1.6}
+def test_whatever_a_user_called_a_column_is_harmless_and_readable(tmp_path: Path) -> None:
+    data, regions = tank_log(NAME, {NAME: UNIT, "valve": HIDDEN}), {HIDDEN: lambda states: states[:, 0] > 1.6}
     written, facts = policy_report(trained(data), title=HIDDEN, regions=regions).save(tmp_path / "tank.html")
     page = written.read_text(encoding="utf-8")
     tags = Tags(page)
     assert not tags.stack
     assert "script" not in {tag for tag, _ in tags.found}
     assert not any("onload" in attributes for _, attributes in tags.found)
-    shown = name.replace("\u202e", "\\u202e")
+    shown = NAME.replace("\u202e", "\\u202e")
     assert shown in unescape(page)
     assert unescape(page).count(SHOWN) >= 4  # title twice, unit, region
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", page)
-    assert name in json.loads(facts.read_text(encoding="utf-8"))["data"]["states"]
+    assert NAME in json.loads(facts.read_text(encoding="utf-8"))["data"]["states"]
     assert f"{shown} after" in downloads(page)["closed-loop-1.csv"][0]
 
 
@@ -202,13 +196,6 @@ def test_a_risk_is_never_a_bare_zero_and_without_a_region_the_page_says_how(
         assert again.facts[part] == report.facts[part]
 
 
-def test_stages_are_logged(result: TrainingResult, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="nopg.report"):
-        policy_report(result, regions=["level > 2"])
-    lines = [record.getMessage() for record in caplog.records if record.name.startswith("nopg.report")]
-    assert [line.split(":")[0] for line in lines] == [f"report {k}/7" for k in range(1, 8)]
-
-
 def test_a_result_saved_without_data_says_so(result: TrainingResult, tmp_path: Path) -> None:
     bare = nopg.load(result.save(tmp_path / "bare", data=False))
     with pytest.raises(DataError, match="saved without its data"):
@@ -265,10 +252,9 @@ def test_a_limit_on_a_risk_is_kept_exceeded_or_not_shown(
     assert Risk(low, high, low, 5, 0, verdict, ()).finding(0.01) == finding
 
 
-def test_a_limit_is_on_the_page_and_needs_a_region(result: TrainingResult) -> None:
-    found = policy_report(result, regions=["level > 1.6"], steps=5, most=0.01)
-    finding = found.facts["risks"]["level > 1.6"]["finding"]
-    assert f"<td>{finding}</td>" in found.html
+def test_a_limit_is_on_the_page_and_needs_a_region(report: PolicyReport, result: TrainingResult) -> None:
+    finding = report.facts["risks"]["too <full>"]["finding"]
+    assert f"<td>{finding}</td>" in report.html
     for most, regions in ((0.01, ()), (1.5, ("level > 1",))):
         with pytest.raises(ArgumentError, match="give a probability, and regions"):
             policy_report(result, regions=regions, most=most)

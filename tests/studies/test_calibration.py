@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from studies.__main__ import main
 from studies.calibration import CALIBRATION
 from studies.calibration.cells import CELLS, PLANTS, Cell
 from studies.calibration.page import page
 from studies.calibration.statistics import Score, Share, area_under_curve
-from studies.calibration.study import Job, jobs
+from studies.calibration.study import Job
 from studies.plants.laws import StaticLaw
-from studies.plants.plant import Plant, horizon, random_generator
+from studies.plants.plant import Plant, horizon
 from studies.records import Record, append, read
 
 SMALL = Cell("positioning-table", "feedback+dither", 120, 12, 0.9)
@@ -74,46 +73,6 @@ def test_the_truth_is_the_return_of_a_direct_simulation(name: str) -> None:
         assert (truth.standard_error, truth.episodes) == (0.0, 4)
 
 
-def test_the_standard_error_of_a_truth_is_that_over_other_noise() -> None:
-    cell = Cell("rc-network", "random", 60, 10, 0.9)
-    policy = cell.plant.law(cell.plant.gain())
-    truth = cell.true_return(policy, 0)
-    starts = cell.plant.starts(6, random_generator(0, f"starts of {cell.name}"))
-    again = []
-    for seed in range(20):
-        runs = cell.plant.run(policy, np.tile(starts, (100, 1)), horizon(0.9), np.random.default_rng(seed))
-        again.append(float((0.9 ** np.arange(horizon(0.9)) @ runs.rewards).mean()))
-    assert truth.episodes == 600
-    assert abs(truth.mean - np.mean(again)) < 4 * truth.standard_error
-    # The standard deviation of 20 means has a standard error of 16 %.
-    assert np.std(again) == pytest.approx(truth.standard_error, rel=0.5)
-
-
-def test_a_log_of_one_episode_declares_starts_of_the_task() -> None:
-    cell = next(cell for cell in CELLS if cell.steps == 0)
-    data, plant = cell.log(0), cell.plant
-    assert data.episodes is not None
-    assert len(data.episodes.unique()) == 1
-    assert len(data.starts) == 20
-    assert (data.starts.numpy() >= np.subtract(plant.start_low, 0.5)).all()
-    assert (data.starts.numpy() <= np.add(plant.start_high, 0.5)).all()
-
-
-def test_exact_feedback_is_linear_in_the_logged_state() -> None:
-    data = Cell("noisy-positioning-table", "feedback", 200, 20, 0.95).log(0)
-    states = data.states.numpy()
-    gain, *_ = np.linalg.lstsq(states, data.actions.numpy(), rcond=None)
-    assert np.abs(states @ gain - data.actions.numpy()).max() < 1e-9
-
-
-def test_a_pi_controller_sums_deviations_that_are_not_logged() -> None:
-    plant = replace(PLANTS["tanks-in-series"][0], spread=None)
-    act, states = plant.behaviour("pi")(1, np.random.default_rng(0)), np.array([[2.0, 1.8]])
-    actions = [float(act(states)[0, 0]) for _ in range(3)]
-    # .2 dm below the set point: proportional gain 2, integral gain .15 for each step before.
-    assert np.subtract(actions, plant.trim[0]) == pytest.approx([0.4, 0.43, 0.46], abs=1e-12)
-
-
 def test_no_plant_is_for_development_and_for_the_report() -> None:
     roles = {role: {c.plant_name for c in CELLS if c.role == role} for role in ("development", "report")}
     assert roles["development"] | roles["report"] == set(PLANTS)
@@ -135,22 +94,6 @@ def test_a_run_is_recorded_once_per_policy_and_not_made_again(tmp_path: Path) ->
     wanted = {"expected_return", "interval", "standard_error", "unknown_mass", "verdict", "reasons"}
     assert wanted | {"return_range", "logged_return"} <= set(records[0].summary)
     assert records[0].discounted == SMALL.true_return(SMALL.plant.policies(0)[records[0].method], 0).mean
-
-
-def test_jobs_are_ordered_log_after_log() -> None:
-    wanted = jobs("development", "given", 2, ["rc-network"])
-    assert [(job.cell.behaviour, job.seed) for job in wanted] == [
-        ("random", 0),
-        ("feedback+dither", 0),
-        ("random", 1),
-        ("feedback+dither", 1),
-    ]
-
-
-def test_the_command_says_how_many_logs_are_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--role", "report", "--policies", "given", "--logs", "0", "--results", str(tmp_path)]
-    assert main(["calibration", *arguments]) == 0
-    assert capsys.readouterr().out == "0 of 0 runs to make\n"
 
 
 def answer(seed: int, expected: float, **changes: Any) -> Record:
@@ -188,33 +131,6 @@ def test_the_page_counts_covered_answers_and_finds_wrong_ones_by_their_warnings(
     )
     assert "| development | given | 1 of 10 | 1.000 | 0.500 | 1.000 |" in text
     assert "| near | 1 of 10 | 1 / 0 |" in text
-
-
-def test_the_page_names_a_cell_whose_ok_answers_cover_too_little() -> None:
-    answers = [answer(seed, 3.0 * (seed < 4)) for seed in range(20)]
-    assert "1: positioning-table, feedback+dither, 300 rows, γ 0.95 |" in page(answers)
-    assert "none |" in page(answers[:19])
-    assert "none |" in page([*answers[3:], *(answer(20 + k, 0.0) for k in range(3))])
-
-
-def test_the_page_counts_lower_ends_above_the_truth_of_trained_controllers() -> None:
-    options = dict(answer(0, 0.0).options) | {"policies": "trained"}
-    answers = [answer(k, 1.5 * k, options=options, method="trained") for k in range(4)]
-    assert f"| development | 4 | {Share(3, 4)} | {Share(3, 4)} |" in page(answers)
-
-
-def test_the_page_takes_the_version_that_was_written_last() -> None:
-    old = [answer(seed, 3.0, commit="old") for seed in range(5)]
-    assert f"| development | given | 1 | 100% | {Share(1, 1)}" in page([*old, answer(0, 0.0)])
-
-
-def test_further_numbers_of_an_evaluation_are_tried_as_warnings() -> None:
-    answers = [answer(seed, 3.0 * (seed < 3)) for seed in range(9)]
-    more = [
-        replace(r, summary={**r.summary, "leverage": 1.0 if r.seed < 3 else 0.1 * r.seed}) for r in answers
-    ]
-    assert "| unknown mass | standard error | leverage | combination" in page(more)
-    assert "leverage" not in page([*more[:-1], answers[-1]])
 
 
 def test_the_score_separates_what_one_value_alone_does_not() -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import torch
 
-from nopg._files import fingerprint, provenance
+from nopg._files import fingerprint
 from nopg.errors import DataError
-from studies.__main__ import STUDIES, main
+from studies.__main__ import STUDIES
 from studies.paper import EXPERIMENTS
-from studies.records import FOLDER, ROOT, Record, append, last_of_each, latest, read
+from studies.records import FOLDER, ROOT, Record, append, latest, read
 
 RECORD = Record(study="s", benchmark="plant", method="nopg", rows=200, commit="1234567", discounted=-1.0)
 
@@ -92,12 +92,6 @@ def test_writers_that_are_killed_leave_whole_lines(tmp_path: Path) -> None:
         assert all(record.results["k"] == [record.seed] * 20_000 for record in mine)
 
 
-def test_of_a_run_that_was_repeated_the_last_line_counts() -> None:
-    again = replace(RECORD, commit="7654321")
-    other = replace(RECORD, options={"mode": "faithful"})
-    assert last_of_each([RECORD, other, again]) == [again, other]
-
-
 def test_of_each_group_the_version_counts_that_was_written_last() -> None:
     old = [replace(RECORD, seed=seed) for seed in (0, 1)]
     new, other = replace(RECORD, commit="7654321"), replace(RECORD, rows=5)
@@ -116,15 +110,6 @@ def test_fingerprints_tell_values_shapes_types_and_absence_apart() -> None:
     }
     assert len(names) == 6
     assert fingerprint([x]) == fingerprint([x.clone()])
-
-
-def test_provenance_names_commit_and_versions() -> None:
-    found = provenance(("numpy", "no-such-package"))
-    versions = found["versions"]
-    assert isinstance(versions, dict)
-    assert versions["torch"] == torch.__version__
-    assert "no-such-package" not in versions
-    assert found["commit"] is None or len(str(found["commit"]).split(",")[0]) == 40
 
 
 # The records and pages of the repository
@@ -154,16 +139,6 @@ def test_the_stored_page_is_that_of_the_stored_records(name: str) -> None:
 
 def test_every_record_is_of_a_study_and_every_study_has_records() -> None:
     assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(STUDIES)
-
-
-def test_named_pages_alone_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = list[str]()
-    monkeypatch.setattr(type(STUDIES["paper"]), "write", lambda self, _: written.append(self.name))
-    assert main(["page", "fleet", "promise"]) == 0
-    assert main(["page"]) == 0
-    assert written == ["fleet", "promise", *STUDIES]
-    with pytest.raises(SystemExit):
-        main(["page", "no-such-page"])
 
 
 def test_tables_of_the_page_on_evidence_are_those_of_the_pages_of_studies() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from nopg.errors import DataError
 from studies import neorl2, set_points
-from studies.set_points import SET_POINTS
 
 
 def test_the_log_has_one_pair_of_set_points_in_each_episode_and_the_stated_cost_is_its_column() -> None:
@@ -25,11 +24,6 @@ def test_the_engineers_law_holds_both_masses_at_their_set_points() -> None:
     assert float(np.abs(states[-1, :, :2] - states[-1, :, 4:]).max()) < 0.05
     assert rewards.sum(axis=0).mean() > 800
     assert float(np.abs(forces).max()) == 1.0
-
-
-def test_a_run_without_a_record_is_missing(tmp_path: Path) -> None:
-    wanted = [(500, 0, True), (500, 0, False)]
-    assert SET_POINTS.missing(wanted, tmp_path) == wanted
 
 
 def test_published_data_that_are_not_there_are_named(tmp_path: Path) -> None:

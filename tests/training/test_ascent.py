@@ -44,30 +44,6 @@ def test_annealed_steps_come_to_rest_near_the_top(learning_rate: float) -> None:
     assert abs(valley.seen[-1] - valley.seen[-2]) < 1e-4
 
 
-def test_an_annealed_step_depends_on_the_direction_alone() -> None:
-    """Outliers of a stochastic gradient are no longer than others."""
-    moved = []
-    for unit in (1.0, 1_000.0):
-        policy, config = LinearPolicy([0.0, 0.0]), TrainingConfig(updates=3, learning_rate=0.1, seed=0)
-        first = Uneven(unit)
-        ascend(first, policy, config, annealed=True)
-        moved.append(trainable(policy)[0].detach())
-    assert torch.allclose(moved[0], moved[1], rtol=1e-12)
-
-
-class Uneven:
-    """Gradients of one direction, the second of which is longer."""
-
-    def __init__(self, unit: float) -> None:
-        self.lengths = [1.0, unit, 1.0]
-
-    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
-        del policy, rng
-        return GradientEstimate(
-            (self.lengths.pop() * torch.tensor([0.6, 0.8], dtype=torch.float64),), 0.0, {}
-        )
-
-
 class Scaled:
     """A valley whose unit is that many times larger or smaller."""
 
@@ -81,7 +57,7 @@ class Scaled:
 
 
 @pytest.mark.parametrize("annealed", [False, True])
-@pytest.mark.parametrize("exponent", [-700, -560, -530, 0, 500, 560])
+@pytest.mark.parametrize("exponent", [-700, -530, 560])
 def test_an_ascent_does_not_depend_on_the_unit_of_rewards(exponent: int, annealed: bool) -> None:
     """Squares of gradients leave the range of floats beyond 2^±511; powers of two round nothing."""
     ends = []

@@ -1,9 +1,9 @@
 """Checkpoints: a resumed training ends as one that was never stopped; other files are refused."""
 
 import json
-import math
 import os
 import pickle
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -21,7 +21,6 @@ from flat_settings import configured
 from nopg import Bandwidths
 from nopg._seeding import generator
 from nopg.data import Transitions
-from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError, DataError, TrainingInterrupted
 from nopg.policies import MLPPolicy
 from nopg.training import TrainingResult, Update
@@ -33,16 +32,12 @@ GRID = Bandwidths.from_values([0.25, 0.25, 0.6], [2.0])
 UPDATES = 5
 
 
-@pytest.fixture(scope="module")
-def grid() -> Transitions:
-    return collect_grid(Pendulum(), (8, 8, 2))
-
-
 def train(data: Transitions, **settings: Any) -> TrainingResult:
     usual = {"model": "paper", "updates": UPDATES, "progress": False}
     if settings.get("model", "paper") == "paper":
         usual["bandwidths"] = GRID
-    return nopg.optimize(data, 0.9, **configured(**{**usual, **settings}))
+    discount = 0.5 if settings.get("model") == "local" else 0.9  # short rollouts
+    return nopg.optimize(data, discount, **configured(**{**usual, **settings}))
 
 
 def assert_same(one: TrainingResult, other: TrainingResult, *, rtol: float = 1e-9) -> None:
@@ -71,19 +66,24 @@ def killed_at(number: int) -> Callable[[Update], None]:
     return killed
 
 
-def updates_in(path: Path) -> int:
-    with safe_open(path, framework="pt") as file:
-        return len(json.loads(file.metadata()["state"])["history"])
-
-
-@pytest.fixture
-def begun(grid: Transitions, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def interrupted(grid: Transitions, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a checkpoint after four of five updates."""
-    path = tmp_path / "begun"
+    path = tmp_path_factory.mktemp("checkpoint") / "begun"
     with pytest.raises(InterruptedError):
         train(grid, checkpoint=path, every=1, callbacks=[killed_at(UPDATES)])
     assert updates_in(path) == UPDATES - 1
     return path
+
+
+@pytest.fixture
+def begun(interrupted: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(interrupted, tmp_path / "begun"))
+
+
+def updates_in(path: Path) -> int:
+    with safe_open(path, framework="pt") as file:
+        return len(json.loads(file.metadata()["state"])["history"])
 
 
 # To the same result.
@@ -198,9 +198,6 @@ def test_resume_needs_a_checkpoint(grid: Transitions, tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path / "not" / "there"):
         with pytest.raises(ArgumentError, match=r"no checkpoint '.*' to resume from; checkpoint='"):
             train(grid, resume=path)
-
-
-def test_no_updates_between_checkpoints_are_refused(grid: Transitions, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="every is 0; give at least 1 update"):
         train(grid, checkpoint=tmp_path / "run", every=0)
 
@@ -258,13 +255,6 @@ def test_what_cannot_be_used_is_named_and_says_what_to_do(
         train(grid, resume=begun)
 
 
-def test_a_history_may_have_what_is_no_number(grid: Transitions, begun: Path) -> None:
-    _edit({"history": [[k, UPDATES, math.nan, math.inf, 0.0, 0, 0.1] for k in range(1, UPDATES)]})(begun)
-    history = train(grid, resume=begun).history
-    assert math.isnan(history[0].expected_return)
-    assert math.isinf(history[0].gradient_norm)
-
-
 # Ctrl-C.
 
 
@@ -291,13 +281,6 @@ def test_the_second_ctrl_c_does_not_wait(grid: Transitions, tmp_path: Path) -> N
         train(grid, checkpoint=tmp_path / "run", callbacks=[press_at(3, times=2)])
     assert not isinstance(raised.value, TrainingInterrupted)
     assert updates_in(tmp_path / "run") == 0
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_an_error_puts_the_handler_back(grid: Transitions, begun: Path) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(InterruptedError):
-        train(grid, resume=begun, callbacks=[killed_at(UPDATES)])
     assert signal.getsignal(signal.SIGINT) is before
 
 

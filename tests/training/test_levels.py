@@ -101,17 +101,6 @@ def test_describe_names_levels_that_are_not_declared_and_what_is_assumed() -> No
     assert declared.grade == "ok"
 
 
-@pytest.mark.parametrize(("count", "names"), [(3, True), (2, False)])
-def test_a_value_is_a_level_if_it_recurs(count: int, names: bool) -> None:
-    data = tank(None)
-    actions = data.actions.clone()
-    actions[:] = 0.0
-    actions[1::2] = 1.0
-    actions[:count] = 0.5
-    found = describe(replace(data, actions=actions)).findings
-    assert any(one.topic == "levels of actions" for one in found) == names
-
-
 def test_a_quantized_policy_takes_the_nearest_level_with_the_gradient_of_its_network() -> None:
     rng = generator(0, "test")
     features, actions = torch.randn(80, 2, generator=rng).double(), torch.randn(80, 2, generator=rng).double()

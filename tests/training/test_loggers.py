@@ -56,15 +56,6 @@ def test_a_resumed_training_never_repeats_an_update(tmp_path: Path, resumed_at: 
     assert read(log) == rows(*range(1, 8))
 
 
-def test_one_logger_serves_a_training_and_its_continuation(tmp_path: Path) -> None:
-    log = CSVLogger(tmp_path / "log")
-    write(log, 1, 2, 3, 4)
-    write(log, 3, 4, 5)
-    assert read(log) == rows(1, 2, 3, 4, 5)
-    write(log, 1)
-    assert read(log) == rows(1)
-
-
 def test_half_a_row_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "log"
     write(CSVLogger(path), 1, 2, 3)

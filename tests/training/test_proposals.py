@@ -13,8 +13,6 @@ from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.evaluation import OfflineEvaluator
 from nopg.models import LocalModel
-from nopg.policies import Standardizer
-from nopg.policies._networks import MLP
 from nopg.training import _proposals
 from nopg.training._proposals import regulators
 
@@ -40,15 +38,6 @@ def regulator_of(data: Transitions, caution: float = 0.0) -> Regulator:
 def test_a_regulator_without_caution_is_the_optimum_of_the_plant() -> None:
     regulator = regulator_of(gentle_log())
     assert float(regulator.gain) == pytest.approx(-A / B, rel=0.01)  # at once: actions cost nothing
-
-
-def test_every_row_twice_is_weight_two() -> None:
-    data = gentle_log(50)
-    twice = data.take(torch.arange(50).repeat_interleave(2))
-    weighted = replace(data, weights=torch.full((50,), 2.0, dtype=torch.float64))
-    one, other = regulator_of(twice), regulator_of(weighted)
-    assert torch.allclose(one.gain, other.gain, rtol=1e-9)
-    assert torch.allclose(one.offset, other.offset, rtol=1e-9)
 
 
 def test_the_set_point_is_where_the_reward_is_highest() -> None:
@@ -88,15 +77,3 @@ def test_a_cautious_regulator_is_offered_where_it_is_preferred() -> None:
     offered = dict(regulators(OfflineEvaluator(data, 0.9)))
     assert "least squares and LQR" in offered
     assert any(name.startswith("cautious LQR") for name in offered)
-
-
-def test_a_network_that_begins_linear_holds_its_inputs() -> None:
-    scale = Standardizer([0.0, 1.0], [1.0, 2.0])
-    network = MLP(scale, 1, rng=generator(0, "weights"), linear=True)
-    x = torch.tensor([[0.3, -2.0]], dtype=torch.float64)
-    assert (network.hidden(scale(x))[0, :2] - 5.0).tolist() == pytest.approx([0.3, -1.5])
-    plain = MLP(scale, 1, rng=generator(0, "weights"))
-    with torch.no_grad():
-        plain.hidden.weight[:2], plain.hidden.bias[:2] = 0.0, 0.0
-        straight = float(network.output.weight[0, :2] @ scale(x)[0])
-        assert float(network(x)) == pytest.approx(float(plain(x)) + straight)

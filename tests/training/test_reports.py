@@ -1,5 +1,4 @@
 import io
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -39,50 +38,12 @@ def test_the_bar_shows_return_gradient_unknown_mass_and_time_left() -> None:
     assert text == "1/4  Ĵ -10  ‖∇‖ 5.0e-01  unknown 1.00%  1:30 left"
 
 
-def test_the_bar_of_a_training_that_goes_on_counts_its_own_updates_only() -> None:
-    bar = ProgressLine(Terminal())
-    bar(update(51, planned=100))
-    # One update in 30 seconds, 49 to come.
-    assert bar.text(update(51, planned=100), seconds=30.0).endswith("24:30 left")
-
-
-def test_updates_that_differ_only_in_their_time_are_equal() -> None:
-    assert replace(update(1), seconds=1.0) == replace(update(1), seconds=2.0)
-    assert update(1).metrics == {
-        "expected_return": -10.0,
-        "gradient_norm": 0.5,
-        "unknown_mass": 0.01,
-        "products": 7,
-        "seconds": 0.0,
-    }
-
-
-def test_the_bar_ends_its_line_once_whether_the_training_runs_to_the_end_or_stops() -> None:
-    for last in (4, 2):
-        stream = Terminal()
-        bar = ProgressLine(stream, interval=0.0)
-        for number in range(1, last + 1):
-            bar(update(number))
-        if last < 4:
-            bar.close()
-        assert stream.getvalue().count("\n") == 1
-        assert stream.getvalue().endswith("\n")
-
-
 def test_a_note_is_a_line_of_its_own_on_a_terminal_and_nothing_elsewhere() -> None:
     terminal, log = Terminal(), io.StringIO()
     for stream in (terminal, log):
         ProgressLine(stream).note("held-out R² angle 0.99")
     assert terminal.getvalue() == "\r\x1b[Kheld-out R² angle 0.99\n"
     assert log.getvalue() == ""
-
-
-def test_a_note_clears_the_bar_that_stands_on_its_line() -> None:
-    stream = Terminal()
-    bar = ProgressLine(stream, interval=0.0)
-    bar(update(1))
-    bar.note("a note")
-    assert stream.getvalue().endswith("left\r\x1b[Ka note\n")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +87,7 @@ def test_doubts_of_the_log_are_said_before_the_first_update(monkeypatch: pytest.
     monkeypatch.setattr(ProgressLine, "note", lambda _, text: said.append(text))
     config = TrainingConfig(start="given", updates=1, callbacks=[lambda one: said.append(str(one.number))])
     with pytest.warns(SupportWarning):
-        optimize(run(delay=1), 0.9, policy=LinearPolicy([[-0.5]]), initial_states=[[0.0]], config=config)
+        optimize(run(delay=1), 0.5, policy=LinearPolicy([[-0.5]]), initial_states=[[0.0]], config=config)
     doubts = said[: said.index("1")]
     assert doubts[0].startswith("fitting the model")
     assert any(one.startswith("no verdict will be ok: level depends on more than the row") for one in doubts)

@@ -82,7 +82,7 @@ def trained() -> TrainingResult:
     data, formulas = with_columns(law, tank())
     first = Formulas(formulas.actions, {"kp": 0.3, "ki": 0.01}, formulas.columns)
     with pytest.warns(nopg.errors.SupportWarning):
-        return nopg.optimize(data, 0.9, policy=first, config=quick)
+        return nopg.optimize(data, 0.7, policy=first, config=quick)
 
 
 def test_the_gains_of_the_logged_controller_are_found() -> None:

@@ -79,11 +79,11 @@ def advise(
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
-        >>> level = rng.uniform(0.0, 1.0, (60, 1))
+        >>> level = rng.uniform(0.0, 1.0, (30, 1))
         >>> valve = 1.0 - level  # the valve always followed the level
         >>> data = Transitions.from_arrays(level, valve, -level[:, 0], level + 0.1 * valve,
         ...                                action_names=["valve"], bounds={"valve": (0.0, 1.0)})
-        >>> advice = advise(data, lambda levels: 0.2 + 0 * levels, 0.9, rows=40)
+        >>> advice = advise(data, lambda levels: 0.2 + 0 * levels, 0.5, rows=20)
         >>> advice.today.verdict, advice.best.verdict
         ('not identifiable', 'ok')
     """

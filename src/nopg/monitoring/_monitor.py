@@ -59,7 +59,7 @@ class Monitor:
         >>> from nopg.envs import LQR, collect_uniform, simulate
         >>> plant = LQR(state_bound=1.5, action_bound=5.0)
         >>> config = nopg.TrainingConfig(updates=1, progress=False)
-        >>> result = nopg.optimize(collect_uniform(plant, 200, seed=0), 0.9, config=config)
+        >>> result = nopg.optimize(collect_uniform(plant, 200, seed=0), 0.5, config=config)
         >>> monitor = Monitor(result)
         >>> monitor.watch(simulate(plant, result.policy, steps=30).transitions(plant)).verdict
         'ok'

@@ -108,7 +108,7 @@ def policy_report(
         >>> import tempfile
         >>> import nopg
         >>> from nopg.envs import Pendulum, collect_grid
-        >>> data, one = collect_grid(Pendulum(), (8, 8, 2)), nopg.TrainingConfig(updates=1)
+        >>> data, one = collect_grid(Pendulum(), (5, 5, 2)), nopg.TrainingConfig(updates=1)
         >>> result = nopg.optimize(data, 0.5, model="paper", config=one)
         >>> report = policy_report(result, regions=["abs(velocity) > 7"])
         >>> [path.name for path in report.save(tempfile.mkdtemp() + "/report.html")]
