@@ -82,3 +82,19 @@ def test_bounds_of_an_action_are_no_excitation_at_other_places() -> None:
     finding = excitation_finding((found,))
     assert finding is not None
     assert finding.grade is Grade.ERROR
+
+
+def test_a_set_point_that_moves_is_no_effect_of_the_action_to_be_found() -> None:
+    log = tank_log(2.0)
+    goal = torch.randn(len(log), 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    followed = Transitions.from_arrays(
+        torch.cat([log.states, goal], dim=1),
+        log.actions,
+        log.rewards,
+        torch.cat([log.next_states, goal.roll(-1, 0)], dim=1),
+        state_names=("level", "flow", "goal"),
+        exogenous=["goal"],
+    )
+    plain, found = ActionExcitation.of(log)[0], ActionExcitation.of(followed)[0]
+    assert found.column in {"level", "flow"}
+    assert found.doubt == pytest.approx(plain.doubt, rel=0.1)

@@ -94,6 +94,16 @@ def test_an_exogenous_column_moves_as_rows_with_similar_values_did() -> None:
     assert abs(moves.draw(np.full(2000, 500.0), normal).mean()) < 0.1  # both, evenly
 
 
+def test_a_value_that_rests_in_many_rows_is_left_as_often_as_in_the_log() -> None:
+    values = np.repeat([0.0, 5.0, 0.0, -5.0] * 20, 60)
+    steps = np.append(np.diff(values), 0.0)
+    normal = np.random.default_rng(0).normal(size=20_000)
+    for value in (0.0, 5.0, -5.0):
+        drawn = ExogenousMoves.of(values, steps).draw(np.full(20_000, value), normal)
+        logged = (steps[values == value] != 0).mean()
+        assert (drawn != 0).mean() == pytest.approx(logged, abs=0.004)
+
+
 def test_a_rollout_with_noise_moves_the_set_point_within_the_log(model: LocalModel) -> None:
     noise = np.random.default_rng(0).normal(size=(100, 40, 12))
     path = rollout(model, lambda f, _: 0.0 * f[:, :1], model.data.states[:40], 100, noise=noise)

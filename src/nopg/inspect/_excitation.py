@@ -73,7 +73,8 @@ class ActionExcitation:
             data = data.take(spread_rows(data, _ROWS, purpose="rows of excitation"))
         rows, d_s = RegressionRows.of(data), data.states.shape[1]
         excitation = Excitation.of(rows)
-        moving = [column for column in range(d_s) if rows.spread[column] > 0]
+        known = {*data.schema.exogenous, *data.schema.derived}  # no action has an effect to be found on them
+        moving = [k for k, name in enumerate(data.schema.states) if rows.spread[k] > 0 and name not in known]
         actions = [column for column in excitation.varies.nonzero()[:, 0].tolist() if column >= d_s]
         if not moving or not actions:
             return ()

@@ -53,9 +53,15 @@ class ExogenousMoves:
         apart = _ROUNDING * (self.values[-1] - self.values[0])
         below, above = (np.searchsorted(self.values, value + by) for by in (-apart, apart))
         first = np.clip((below + above) // 2 - width // 2, 0, count - width)
-        before, after = self.passed[first], self.passed[first + width]
+        # Equal values lie in the order of their moves: all of them take part, or none.
+        lowest, highest = self.values[first] - apart, self.values[first + width - 1] + apart
+        first, last = (
+            np.searchsorted(self.values, lowest),
+            np.searchsorted(self.values, highest, side="right"),
+        )
+        before, after = self.passed[first], self.passed[last]
         row = np.searchsorted(self.passed, before + ndtr(normal) * (after - before), side="right") - 1
-        return np.asarray(self.moves[np.clip(row, first, first + width - 1)])
+        return np.asarray(self.moves[np.clip(row, first, last - 1)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
