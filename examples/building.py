@@ -32,7 +32,7 @@ def run(first: int, last: int, controller: Any = None) -> nopg.Transitions:
 
 
 data = run(0, LOGGED)
-result = nopg.optimize(data, discount=0.9)
+result = nopg.optimize(data, discount=0.95)
 print(data, result, sep="\n")
 
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(9, 4), layout="constrained", sharex=True)
@@ -44,7 +44,7 @@ for name, color, controller in (("thermostat", "0.6", None), ("learned", "#D55E0
 for day in range(3):
     top.axvspan(day + 8 / 24, day + 18 / 24, color="#0072B2", alpha=0.1, lw=0, label="_" if day else "people")
 top.axhline(21, color="0.3", lw=0.8, ls=":")
-top.set(ylabel="room in °C", ylim=(13, 25), title="Three days after the log")
+top.set(ylabel="room in °C", ylim=(12, 25), title="Three days after the log")
 top.legend(frameon=False, ncols=3, loc="upper center")
 bottom.set(xlabel="time in days", ylabel="heating", xlim=(0, 3))
 figure.savefig("docs/figures/gallery/building.png", dpi=90)
