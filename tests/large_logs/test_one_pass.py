@@ -138,6 +138,7 @@ def test_two_processes_give_the_summary_of_one(
         assert one is None or other is None or torch.allclose(one.grams, other.grams, rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 def test_a_controller_is_trained_from_a_summary(summary: LogSummary, tmp_path: Path) -> None:
     config = nopg.TrainingConfig(updates=2, progress=False)

@@ -207,7 +207,7 @@ def test_a_gaussian_policy_trains_on_the_local_model_and_leaves_the_global_rando
 ) -> None:
     before = torch.get_rng_state()
     result = nopg.optimize(
-        grid, 0.7, policy="gaussian", config=nopg.TrainingConfig(updates=11, start="given", progress=False)
+        grid, 0.9, policy="gaussian", config=nopg.TrainingConfig(updates=11, start="given", progress=False)
     )
     assert result.history[-1].expected_return > result.history[0].expected_return
     assert torch.equal(before, torch.get_rng_state())
