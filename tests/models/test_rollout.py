@@ -194,3 +194,24 @@ def test_the_share_that_leaves_in_one_step_by_hand() -> None:
     shares, _ = leaving_share(np.array([-3.0, 0.0]), 0.9)
     # At even odds the rate, 20 ln 2 = 13.9, is capped at 10.
     assert shares == pytest.approx([1.0 - (1.0 + math.exp(-3.0)) ** -2.0, 1.0 - math.exp(-1.0)])
+
+
+@pytest.mark.parametrize("start", [0.0, -12.0])
+def test_a_formula_of_an_angle_means_the_same_after_a_turn_as_in_the_log(start: float) -> None:
+    rng = np.random.default_rng(0)
+    hour, heater = rng.uniform(start, start + 24.0, 300), rng.uniform(0.0, 1.0, 300)
+    after = start + (hour + 1.0 - start) % 24.0
+    log = Transitions.from_arrays(
+        hour,
+        heater,
+        "-(hour > 8 and hour < 18) - 0.1 * heater",
+        after,
+        state_names=["hour"],
+        action_names=["heater"],
+        angles={"hour": 24.0},
+    )
+    begin = torch.tensor([[5.5]], dtype=torch.float64)
+    path = rollout(LocalModel(log), lambda features, _: 0.0 * features[:, :1], begin, 60)
+    hours = start + (5.5 + np.arange(61) - start) % 24.0
+    assert path.states[:, 0, 0] == pytest.approx(hours, abs=1e-6)
+    assert path.rewards[:, 0].tolist() == [-1.0 if 8 < h < 18 else 0.0 for h in hours[:-1]]

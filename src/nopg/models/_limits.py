@@ -28,6 +28,9 @@ _MARGIN = 0.1
 # nothing may count as known, or a path that is held would.
 _LEAST_OF_STATES = 0.1
 
+# Of a period: an angle that exceeds its turn by less, as by rounding or a noisy sensor, is within it.
+_ROUNDING = 1e-2
+
 
 def state_bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
     """Return the lowest and highest states (d_s, 1) of rollouts: declared, else a margin around the log."""
@@ -44,6 +47,32 @@ def state_bounds(data: Transitions) -> tuple[FloatArray, FloatArray]:
         elif name in schema.bounds:
             low[column], high[column] = schema.bounds[name]
     return low[:, None].numpy(), high[:, None].numpy()
+
+
+def logged_turns(data: Transitions) -> tuple[FloatArray, FloatArray]:
+    """Return where the turn begins that an angle is logged in, and its period, (d_s, 1); period 0 of no turn.
+
+    Rollouts stay in it, so that formulas of an angle mean the same there as in the log: from 0 if no value is
+    negative, else from half a period below. An angle that the log counts on over turns is left as it is.
+    """
+    schema, seen = data.schema, torch.cat([data.states, data.next_states])
+    start, period = torch.zeros(2, len(schema.states), 1, dtype=torch.float64).unbind()
+    for column, name in enumerate(schema.states):
+        if (turn := schema.angles.get(name)) is not None:
+            low, high = seen[:, column].aminmax()
+            first, slack = 0.0 if low >= 0.0 else -0.5 * turn, _ROUNDING * turn
+            if first - slack <= low and high <= first + turn + slack:
+                start[column], period[column] = first, turn
+    return start.numpy(), period.numpy()
+
+
+def in_turn(states: FloatArray, start: FloatArray, period: FloatArray) -> FloatArray:
+    """Return states (d_s, m) with angles in their turn."""
+    if not period.any():
+        return states
+    size = np.where(period > 0, period, 1.0)
+    found: FloatArray = states - np.where(period > 0, size * np.floor((states - start) / size), 0.0)
+    return found
 
 
 def input_range(

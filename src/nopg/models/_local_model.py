@@ -23,7 +23,13 @@ from nopg.data._derive import RewardFormula
 from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
 from nopg.models._coordinates import StateCoordinates
 from nopg.models._known_columns import KnownColumns
-from nopg.models._limits import TerminationRule, highest_reward, lowest_mean_reward, state_bounds
+from nopg.models._limits import (
+    TerminationRule,
+    highest_reward,
+    logged_turns,
+    lowest_mean_reward,
+    state_bounds,
+)
 from nopg.models._log_summary import LogSummary, OwnRows, Statistics
 from nopg.models._noise import Noise
 from nopg.models._one_step import OneStep, Prediction
@@ -187,7 +193,7 @@ class LocalModel:
             low - _REWARD_MARGIN_BELOW * (high - low),
             highest_reward(rewards[rows.first], high - low),
         )
-        self.bounds = state_bounds(data)
+        self.bounds, self.turns = state_bounds(data), logged_turns(data)
         if own_rows is not None:
             self.fits = self._judged(own_rows)
 

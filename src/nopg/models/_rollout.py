@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nopg._typing import BoolArray, FloatArray, IntArray, RewardFunction
+from nopg.models._limits import in_turn
 from nopg.models._local_model import LocalModel
 
 Act = Callable[[Tensor, int], Tensor]
@@ -232,10 +233,10 @@ def rollout(
             known.complete_slopes(by_x)
             tape.append((by_x, slope[d_s] * (rewards == out[d_s]), slope[-1], slope[costs]))
         steps_made.append((a, rewards, out[-1], out[costs]))
-        after = np.clip(wanted, low, high)
+        after = in_turn(np.clip(wanted, low, high), *model.turns)
         seen_after = after
         if noise is not None and model.noise.sensors.any():
-            seen_after = after + model.noise.sensors[:, None] * noise[t, :, d_s:].T
+            seen_after = in_turn(after + model.noise.sensors[:, None] * noise[t, :, d_s:].T, *model.turns)
         known.complete(seen_after, y, a)  # of what is measured
         after[known.num_measured :] = seen_after[known.num_measured :]
         exact, s = seen_after is after, np.where(going, after, s)
