@@ -161,7 +161,7 @@ def _discounted(costs: Array, discount: float, rows: int) -> float:
 def _assessed(law: Any, data: Transitions, discount: float) -> dict[str, Any]:
     """Return the predicted cost per row with its interval and verdict."""
     one, scale = nopg.evaluate_offline(law, data, discount), discount - 1.0
-    interval = sorted(scale * end for end in one.interval)
+    interval = sorted(scale * end + 0.0 for end in one.interval)
     found = {"predicted": scale * one.expected_return, "interval": interval, "verdict": one.verdict}
     return found | {"reasons": list(one.reasons), "unknown_mass": one.unknown_mass}
 
