@@ -25,7 +25,7 @@ from nopg.errors import ArgumentError, DataError, TrainingInterrupted
 from nopg.policies import MLPPolicy
 from nopg.training import TrainingResult, Update
 
-# Small trainings are rarely beyond doubt.
+# Small trainings are rarely significantly better.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 
 GRID = Bandwidths.from_values([0.25, 0.25, 0.6], [2.0])

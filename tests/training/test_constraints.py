@@ -15,7 +15,7 @@ from nopg.policies import LinearPolicy
 from nopg.training import Constraint, ConstraintResult, TrainingResult
 from nopg.training._constraints import DualAscent, cost_columns
 
-# Small trainings are rarely beyond doubt.
+# Small trainings are rarely significantly better.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 
 GAMMA = 0.9

@@ -22,7 +22,7 @@ HANGING = [np.pi, 0.0]
 GRID = Bandwidths.from_values([0.25, 0.25, 0.6], [2.0])
 PAPER: dict[str, Any] = {"model": "paper", "bandwidths": GRID, "progress": False}
 
-# Small trainings are rarely beyond doubt.
+# Small trainings are rarely significantly better.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 
 
@@ -220,7 +220,7 @@ def test_doubt_is_said_before_the_result_is_returned() -> None:
     with pytest.warns(SupportWarning) as caught:
         nopg.optimize(lost, 0.9, config=nopg.TrainingConfig(updates=1, start="given", progress=False))
     text = " ".join(str(warning.message) for warning in caught)
-    assert "the controller is not better than what was logged beyond doubt" in text
+    assert "the controller is not significantly better than what was logged" in text
     assert "held-out rows are predicted badly, R²: reward" in text
 
 

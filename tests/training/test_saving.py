@@ -15,7 +15,7 @@ from nopg.errors import ArgumentError, BundleError, DataError
 from nopg.policies import MLPPolicy
 from nopg.training import TrainingConfig, TrainingResult, optimize
 
-# Small trainings are rarely beyond doubt.
+# Small trainings are rarely significantly better.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
 
 ASKED = [[3.0, 0.5], [0.1, -1.0], [-2.0, 4.0]]

@@ -86,8 +86,8 @@ def doubts_of(judged: Judgement) -> list[str]:
     low, high = gain.interval
     if low <= 0.0:
         found.append(
-            f"the controller is not better than what was logged beyond doubt: its gain is within [{low:.5g}, "
-            f"{high:.5g}], and positive with probability {gain.probability_better:.2f}"
+            "the controller is not significantly better than what was logged: its gain is within "
+            f"[{low:.5g}, {high:.5g}], and positive with probability {gain.probability_better:.2f}"
         )
     if mine.verdict != "ok":
         found.append(f"the verdict on this controller is {mine.verdict!r}: {'; '.join(mine.reasons)}")

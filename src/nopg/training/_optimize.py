@@ -84,7 +84,7 @@ def optimize(
         discount: γ in [0, 1): how much the future counts.
         policy: A policy to improve in place, which is one of the proposals that the ascent may begin with;
             or a new one. 'auto' is the supplement's network of 50 units, or the linear feedback of least
-            squares and LQR where the network is not better beyond doubt and there are no constraints or
+            squares and LQR where the network is not significantly better and there are no constraints or
             levels; 'deterministic' and 'gaussian' are networks. Or a controller by its structure, 'p', 'pi',
             'pid' or 'linear', or `ControlStructure('pi', follows={'level': 'setpoint'})`; or your own
             `Formulas`. Earlier values that a structure needs become columns of the data.
@@ -194,7 +194,7 @@ def _by_rollouts(
     judged = judged if training is evaluator else judged.assessed_by(evaluator)
     _warn(doubts_of(judged), stacklevel=5)
     if judged.kept:
-        name = f"{judged.kept} (kept: a network is not better beyond doubt)"
+        name = f"{judged.kept} (kept: no network is significantly better)"
     return judged.controller, {
         "assessment": judged.assessment,
         "history": history,
