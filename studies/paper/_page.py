@@ -19,7 +19,7 @@ NOPG-D trains a deterministic, NOPG-S a Gaussian policy, in three ways:
 
 - **default model** (`--mode ours`): `optimize(data, discount)`, local polynomials and a multi-step equation;
 - **paper's model** (`--mode paper`): `optimize(data, discount, model="paper")`, nothing else set; records at
-  155a069 and e0a0952 have the present prior mass and bandwidths, those at 4b9ba1b β = 10⁻⁶ and narrower actions;
+  155a069 and e0a0952 have the present prior mass and bandwidths, at 4b9ba1b β = 10⁻⁶ and narrower actions;
 - **supplement's settings** (`--mode faithful`): the paper's model, bandwidths of single columns by the
   cross-validation of the authors' released code times the supplement's factors, raw inputs, all its updates,
   β = 0. The supplement does not say to what the variance of NOPG-S is decayed, nor how many entries per row
