@@ -105,6 +105,7 @@ def test_numbers_of_a_formula_may_be_infinite_where_columns_make_them_so() -> No
         ("max(1 - level ** 2, 0) * cos(valve)", -1.0, 1.0),
         ("sqrt(exp(level)) / -2", -math.inf, 0.0),
         ("level ** 3 + valve / level", -math.inf, math.inf),
+        ("valve / (0 * level - 0)", -math.inf, math.inf),
         ("(2 + cos(level)) ** 2", 1.0, 9.0),
     ],
 )

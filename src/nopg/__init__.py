@@ -72,7 +72,7 @@ _HOMES = {
     "select_bandwidths": "paper",
 }
 _PACKAGES = (
-    "advice", "baselines", "bellman", "bundles", "data", "deploy", "envs", "evaluation", "inspect",
+    "advice", "baselines", "bellman", "bundles", "data", "deploy", "envs", "errors", "evaluation", "inspect",
     "large_logs", "models", "monitoring", "paper", "planning", "policies", "report", "training",
 )  # fmt: skip
 
@@ -89,4 +89,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_PACKAGES, "errors"})
+    return sorted({*__all__, *_PACKAGES})

@@ -39,7 +39,7 @@ def _limits(one: Operation, found: Sequence[Limits]) -> Limits:
         return (one.number, one.number) if one.kind == "number" else _ANY
     left, right = found[one.left], found[one.right]
     if _is_even(one, right):
-        least, most = _sizes(left, right)
+        least, most = _sizes(left)
         times = 2.0 if one.kind == "multiply" else right[0]
         return _power(least, times), _power(most, times)
     rule = _RULES.get(one.kind)
@@ -60,9 +60,8 @@ def _power(base: float, exponent: float) -> float:
         return math.inf
 
 
-def _sizes(left: Limits, right: Limits) -> Limits:
-    del right
-    low, high = left
+def _sizes(limits: Limits) -> Limits:
+    low, high = limits
     return max(low, -high, 0.0), max(-low, high)
 
 
@@ -72,7 +71,9 @@ def _product(left: Limits, right: Limits) -> Limits:
 
 
 def _quotient(left: Limits, right: Limits) -> Limits:
-    return _product(left, (1.0 / right[0], 1.0 / right[0])) if right[0] == right[1] else _ANY
+    if right[0] != right[1] or right[0] == 0.0:
+        return _ANY
+    return _product(left, (1.0 / right[0], 1.0 / right[0]))
 
 
 _RULES: Mapping[str, Callable[[Limits, Limits], Limits]] = {
@@ -81,7 +82,7 @@ _RULES: Mapping[str, Callable[[Limits, Limits], Limits]] = {
     "multiply": _product,
     "divide": _quotient,
     "negative": lambda left, _: (-left[1], -left[0]),
-    "abs": _sizes,
+    "abs": lambda left, _: _sizes(left),
     "min": lambda left, right: (min(left[0], right[0]), min(left[1], right[1])),
     "max": lambda left, right: (max(left[0], right[0]), max(left[1], right[1])),
     "edge": lambda left, _: left,

@@ -79,7 +79,7 @@ def page(records: Sequence[Record]) -> str:
         "# Verdicts on random plants and faulty logs",
         "",
         "Made by `python -m studies page trust` from `results/studies/trust.jsonl`; the runs by `python -m",
-        "studies.trust run --role development --seeds 40 --policies given --fault none` and alike.",
+        "studies trust --role development --seeds 40 --policies given --fault none` and alike.",
         "",
         "Each seed draws a plant of ten kinds, a reward, a discount, noise, a logging controller, rows and",
         "episodes; a fault changes one thing of it. A default of the library may be chosen by development",

@@ -210,7 +210,7 @@ def test_a_formula_of_an_angle_means_the_same_after_a_turn_as_in_the_log(start: 
         action_names=["heater"],
         angles={"hour": 24.0},
     )
-    begin = torch.tensor([[5.5]], dtype=torch.float64)
+    begin = torch.tensor([[5.5 + 24.0]], dtype=torch.float64)
     path = rollout(LocalModel(log), lambda features, _: 0.0 * features[:, :1], begin, 60)
     hours = start + (5.5 + np.arange(61) - start) % 24.0
     assert path.states[:, 0, 0] == pytest.approx(hours, abs=1e-6)

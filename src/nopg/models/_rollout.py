@@ -212,7 +212,8 @@ def rollout(
     low, high = model.bounds
     known = model.steps.known
     d_s, costs = model.num_states, slice(model.num_states + 1, model.num_states + 1 + model.num_costs)
-    s, going = np.ascontiguousarray(states.numpy().T), np.ones(len(states), dtype=bool)
+    s = in_turn(np.ascontiguousarray(states.numpy().T), *model.turns)
+    going = np.ones(len(states), dtype=bool)
     visited, alive = [s], [going]
     y, seen = s, [s]
     steps_made, tape = list[tuple[FloatArray, ...]](), list[tuple[FloatArray, ...]]()
