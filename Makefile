@@ -2,13 +2,11 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# Tools of a release have an environment of their own: what they need does not change ours.
-TOOLS  := .release-tools
 # One thread unless the caller says otherwise: small problems run faster, timings compare.
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format lint types layers test coverage docs reference check-slow pages gallery clean dist sbom audit check-wheel lock
+.PHONY: help setup check format lint types layers test coverage docs reference check-slow pages gallery clean dist check-wheel lock
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -60,35 +58,19 @@ reference: setup ## write the page of the command line from its commands
 check-slow: setup ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
-$(TOOLS)/.ready: requirements-release.lock
-	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/pip install --quiet --no-deps --require-hashes --requirement requirements-release.lock
-	@touch $@
-
 # The constraint pins the build backend with its hash; the build has an environment of its own.
 dist: setup ## build wheel and source distribution into dist/
 	rm -rf dist
-	PIP_CONSTRAINT=$(CURDIR)/requirements-release.lock $(BIN)/python -m build --quiet
-
-sbom: $(TOOLS)/.ready ## write the bill of materials of the built wheel into sbom/, as CycloneDX
-	PYTHON=$(PYTHON) .ci/sbom $(TOOLS)
-
-audit: $(TOOLS)/.ready ## look all locked packages up among known vulnerabilities; needs the network
-	echo torch==2.13.0 > $(TOOLS)/torch.txt
-	$(TOOLS)/bin/pip-audit --strict --no-deps --disable-pip --requirement requirements-dev.lock \
-	  --requirement requirements-release.lock --requirement $(TOOLS)/torch.txt
+	PIP_CONSTRAINT=$(CURDIR)/requirements-dev.lock $(BIN)/python -m build --quiet
 
 check-wheel: ## run the README with the built wheel in a clean environment; DEPENDENCIES=lowest takes the oldest
 	PYTHON=$(PYTHON) .ci/wheel $(or $(DEPENDENCIES),newest)
 
 # The CUDA packages of torch are left out: torch is installed first, by itself.
-lock: setup ## pin all packages of development and of a release with their hashes
+lock: setup ## pin all packages of development with their hashes
 	$(BIN)/uv pip compile pyproject.toml --group dev --extra cli --universal --python-version 3.11 --quiet \
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
 	  --no-emit-package torch --no-emit-package nopg --output-file requirements-dev.lock
-	$(BIN)/uv pip compile --group release --universal --python-version 3.11 --quiet \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
-	  --output-file requirements-release.lock
 	$(BIN)/python -c "import pathlib, re; p = pathlib.Path('requirements-dev.lock'); p.write_text(''.join(\
 	  b for b in re.split(r'(?m)^(?=\S)', p.read_text()) if not re.match('nvidia-|cuda-|triton', b)))"
 
@@ -99,4 +81,4 @@ gallery: setup ## run the scripts of the gallery and keep the pictures they draw
 	grep -l savefig examples/*.py | xargs -n 1 $(BIN)/python
 
 clean: ## remove caches and the environment
-	rm -rf $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist sbom docs/_build docs/reference/packages
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage dist docs/_build docs/reference/packages

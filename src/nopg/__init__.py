@@ -1,6 +1,6 @@
-"""Offline reinforcement learning in closed form.
+"""Logged data of a plant in, a better controller out, with a statement of what it will do.
 
-`describe` takes a first look at logged transitions, `optimize` goes from them to a certified controller,
+`describe` takes a first look at logged transitions, `optimize` trains a controller from them,
 `evaluate_offline` and `compare` say what any controller will do, `advise` which experiment would tell more,
 `load` brings back one that was saved, `Monitor` watches it run. These packages are public too: `nopg.data`,
 `nopg.data.io`, `nopg.models`, `nopg.bellman`, `nopg.paper`,
