@@ -35,12 +35,9 @@ class Case:
     discount: float = 0.9
     prior_mass: float = 0.0
     unknown_value: float | None = None
-    num_samples: int = 1
 
     def problem(self) -> PaperProblem:
-        model = PaperModel(
-            self.data, self.bandwidths, prior_mass=self.prior_mass, num_samples=self.num_samples
-        )
+        model = PaperModel(self.data, self.bandwidths, prior_mass=self.prior_mass)
         return PaperProblem(model, self.data.starts, self.discount, unknown_value=self.unknown_value)
 
     def solution(self) -> PaperSolution:
@@ -63,10 +60,8 @@ class Dense:
 def dense(case: Case) -> Dense:
     """Write the equation down, solve it, and differentiate Ĵ through the solve."""
     data, h, gamma = case.data, case.bandwidths, case.discount
-    problem = case.problem()
-    # Where next states are drawn from ϕ, and what is drawn, is the model's; the formulas are not.
-    points = problem.model.next_states.features if case.num_samples > 1 else encode(data, data.next_states)
-    starts, s, a = encode(data, data.starts), encode(data, data.states), data.actions
+    points, starts, s = (encode(data, part) for part in (data.next_states, data.starts, data.states))
+    a = data.actions
     rng = generator(0, "actions")
     noise = [case.policy.noise(len(x), rng) for x in (points, starts)]
     weights = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
@@ -78,11 +73,10 @@ def dense(case: Case) -> Dense:
         total = case.prior_mass + kernel.sum(dim=2, keepdim=True)
         return (kernel / total).mean(dim=0), (case.prior_mass / total[:, :, 0]).mean(dim=0)
 
-    n, g = len(data), case.num_samples
+    n = len(data)
     goes_on = (~data.terminated).double()
     eps, m = responsibilities(points, case.policy.actions(points, noise[0]))
-    P = goes_on[:, None] * eps.reshape(n, g, n).mean(dim=1)
-    m = goes_on * m.reshape(n, g).mean(dim=1)
+    P, m = goes_on[:, None] * eps, goes_on * m
     eps_0, m_0 = responsibilities(starts, case.policy.actions(starts, noise[1]))
     eps_0, m_0 = eps_0.mean(dim=0), m_0.mean()
 
@@ -119,7 +113,6 @@ def random_case(
     policy: str = "network",
     discount: float = 0.9,
     prior_mass: float = 0.0,
-    num_samples: int = 1,
 ) -> Case:
     """Return a noisy drift with rewards and bandwidths of order 1; the first state may be an angle."""
     rng = np.random.default_rng(seed)
@@ -141,7 +134,6 @@ def random_case(
         policy=new_policy(policy, data, seed),
         discount=discount,
         prior_mass=prior_mass,
-        num_samples=num_samples,
     )
 
 
@@ -166,7 +158,7 @@ def cases() -> dict[str, Case]:
         "terminals": random_case(6, terminals=True),
         "two actions": random_case(7, state_columns=3, action_columns=2),
         "several starts": random_case(8, state_columns=1, starts=5),
-        "drawn next states": random_case(9, angle=True, num_samples=3),
+        "angle": random_case(9, angle=True),
         "weights": random_case(11, weights=True),
         "all at once": random_case(
             10,
@@ -179,7 +171,6 @@ def cases() -> dict[str, Case]:
             policy="gaussian",
             discount=0.97,
             prior_mass=0.05,
-            num_samples=3,
         ),
     }
 

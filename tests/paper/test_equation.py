@@ -121,9 +121,7 @@ def test_nothing_depends_on_how_the_data_are_written(change: str) -> None:
         )
         assert isinstance(case.policy, LinearPolicy)
         policy = LinearPolicy(case.policy.gain.detach() / wide)
-        case = replace(
-            case, data=written, bandwidths=Bandwidths(h.states * wide, h.actions, h.states), policy=policy
-        )
+        case = replace(case, data=written, bandwidths=Bandwidths(h.states * wide, h.actions), policy=policy)
     assert case.solution().expected_return == pytest.approx(factor * base, rel=1e-10)
 
 
@@ -179,7 +177,6 @@ def test_the_certificate_of_the_return_holds_in_exact_arithmetic() -> None:
             starts=1 + k % 3,
             discount=1 - 10.0 ** rng.uniform(-2, 0),
             prior_mass=float(rng.choice([0.0, 1e-3, 1.0])),
-            num_samples=2 if k % 5 == 0 else 1,
         )
         scale = 10.0 ** rng.uniform(-150, 150) if k % 4 == 0 else 1.0
         # Starts lie up to 5 bandwidths away, so ε₀ may be tiny.
@@ -207,15 +204,10 @@ def test_far_from_all_data_the_unknown_value_or_the_nearest_sample_is_taken() ->
     assert solution.unknown_at(far).item() == 0.0
 
 
-def test_values_visits_and_action_values_are_the_formulas() -> None:
+def test_values_and_visits_are_the_formulas() -> None:
     case = random_case(66, prior_mass=0.1)
     solution, reference = case.solution(), dense(case)
     assert solution.value(case.problem().initial.features).item() == pytest.approx(reference.expected_return)
-    states, actions = case.data.features[:5], case.data.actions[:5]
-    with pytest.raises(ArgumentError, match="give one action of 1 numbers for each of 5 states"):
-        solution.action_value(states, actions[:4])
-    own = case.policy.mode(states).detach()
-    assert torch.allclose(solution.action_value(states, own), solution.value(states))
     visited, weights = solution.visited()
     assert float(weights.sum()) == pytest.approx(1.0)
     assert len(visited) == 41

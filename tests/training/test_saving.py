@@ -64,7 +64,7 @@ def test_a_loaded_result_answers_bit_for_bit_as_the_one_that_was_saved(
     ("policy", "settings"),
     [
         ("deterministic", {}),
-        ("gaussian", {"num_samples": 2, "initial_states": [[3.14, 0.0], [2.0, 0.0]]}),
+        ("gaussian", {"initial_states": [[3.14, 0.0], [2.0, 0.0]]}),
     ],
 )
 def test_policies_of_the_papers_model_come_back(

@@ -20,7 +20,7 @@ from nopg._seeding import generator
 from nopg._typing import FloatArray
 from nopg.bellman._problem import Certificate, Solution
 from nopg.errors import ArgumentError
-from nopg.paper._model import Weights
+from nopg.paper._model import States, Weights
 from nopg.paper._solver import Resolvent, SolvedSystem, Solver
 from nopg.policies import Policy
 from nopg.policies._policy import policy_actions, policy_gradient
@@ -60,15 +60,12 @@ class Equation:
         self.problem, self.policy = problem, policy
         both = (model.next_states, initial)
         self._noise = [policy.noise(len(states), rng) for states in both]
-        self._actions = [
-            policy_actions(policy, states.features, noise)
-            for states, noise in zip(both, self._noise, strict=True)
-        ]
-        self.weights = model.next_states.weights(self._actions[0])
-        self.initial_weights = initial.weights(self._actions[1])
+        pairs = zip(both, self._noise, strict=True)
+        self._actions = [policy_actions(policy, states.features, noise) for states, noise in pairs]
+        self.weights, self.initial_weights = map(States.weights, both, self._actions)
         self.P = model.transition_matrix(self.weights.mean)
         self.resolvent = Resolvent(self.P, problem.discount)
-        self.unknown = model.average(self.weights.unknown.mean(axis=0))
+        self.unknown = model.continues * self.weights.unknown.mean(axis=0)
         self.targets = model.rewards + problem.discount * self.unknown * problem.unknown_value
         self.eps_0 = self.initial_weights.mean.T @ np.full(len(initial), 1.0 / len(initial))
         self.initial_unknown = float(self.initial_weights.unknown.mean())
@@ -92,10 +89,9 @@ class Equation:
         With q and μ held fixed the chain rule stops at the actions, so no tape is kept over the weights.
         """
         problem, model, v = self.problem, self.problem.model, self.problem.unknown_value
-        visits = problem.discount * mu * model.continues / model.num_samples
         n_0 = len(problem.initial)
         terms = (
-            (model.next_states, self.weights, np.repeat(visits, model.num_samples)),
+            (model.next_states, self.weights, problem.discount * mu * model.continues),
             (problem.initial, self.initial_weights, np.full(n_0, 1.0 / n_0)),
         )
         parts = []
@@ -143,18 +139,15 @@ class PaperSolution(Solution):
     def expected_return(self) -> float:
         """Ĵ = ε₀ᵀq + m₀v, the discounted return from the initial states."""
         equation = self.equation
-        return (
-            float(equation.eps_0 @ self.q_solution.value)
-            + equation.initial_unknown * self.problem.unknown_value
-        )
+        known = float(equation.eps_0 @ self.q_solution.value)
+        return known + equation.initial_unknown * self.problem.unknown_value
 
     @property
     def unknown_mass(self) -> float:
         """U = m₀ + γμᵀm, the discounted probability of leaving the data."""
         equation = self.equation
-        return equation.initial_unknown + self.problem.discount * float(
-            self.mu_solution.value @ equation.unknown
-        )
+        later = float(self.mu_solution.value @ equation.unknown)
+        return equation.initial_unknown + self.problem.discount * later
 
     def gradient(self) -> tuple[torch.Tensor, ...]:
         """Return ∂Ĵ/∂θ; see `Equation.gradient`."""
@@ -170,7 +163,7 @@ class PaperSolution(Solution):
         """
         equation, problem, gamma = self.equation, self.problem, self.problem.discount
         start, Lambda = float(equation.initial_weights.lost.mean()), equation.resolvent
-        x = gamma * problem.model.average(equation.weights.lost.mean(axis=0))
+        x = gamma * problem.model.continues * equation.weights.lost.mean(axis=0)
         deepest = float(x.max()) * Lambda.inverse_bound
         if deepest > _SMALL:
             d = Solver().iterate(Lambda, x, tolerance=1e-2)
@@ -217,7 +210,9 @@ class PaperSolution(Solution):
         Far from all data it tends to the unknown value if the model has prior mass, and to the value of the
         nearest sample if not.
         """
-        return self._value(self._weights(features))
+        weights = self._weights(features)
+        unknown = weights.unknown.mean(axis=0) * self.problem.unknown_value
+        return torch.as_tensor(weights.mean @ self.q_solution.value + unknown)
 
     def visitation(self, features: torch.Tensor) -> torch.Tensor:
         """Return μ̃ at state features (m, d_f): never a bare 0, but what the nearest data say."""
@@ -234,25 +229,10 @@ class PaperSolution(Solution):
         noise = self.policy.noise(len(states), generator(0, "query actions"))
         return states.weights(policy_actions(self.policy, states.features, noise))
 
-    def _value(self, weights: Weights) -> torch.Tensor:
-        unknown = weights.unknown.mean(axis=0) * self.problem.unknown_value
-        return torch.as_tensor(weights.mean @ self.q_solution.value + unknown)
-
-    def action_value(self, features: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        """Return Q̂ at state features (m, d_f) for actions (m, d_a), shape (m,)."""
-        width = self.problem.model.actions.shape[1]
-        if actions.shape != (len(features), width):
-            raise ArgumentError(
-                f"actions have shape {tuple(actions.shape)}; give one action of {width} numbers for each of "
-                f"{len(features)} states"
-            )
-        return self._value(self.problem.model.at(features).weights(actions[None].double()))
-
     def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the initial states and those that samples lead to, weighted by discounted visits."""
         model, gamma, starts = self.problem.model, self.problem.discount, self.problem.initial_states
         later = (1 - gamma) * gamma * self.mu_solution.value.clip(min=0) * model.continues  # no −10⁻¹⁷
-        later = np.repeat(later / model.num_samples, model.num_samples)
         weights = torch.cat([torch.full((len(starts),), (1 - gamma) / len(starts)), torch.as_tensor(later)])
         states = torch.cat([starts, self.problem.data.schema.decode(model.next_states.features)])
         return states, weights / weights.sum()

@@ -23,7 +23,6 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 from scipy.special import expit
 
-from nopg._seeding import generator
 from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
@@ -139,14 +138,9 @@ class States:
         # The rows that lose too much, once more with the samples near in state and action.
         found = model.near_in_action(np.hstack([self._places[again], action[again]]))
         others, unknown[again], lost[again] = model.normalized(found, found.log_kernel)
-        stay = np.ones(len(action))
-        stay[again] = 0.0
-        put = sparse.csr_array(
-            (np.ones(len(again)), (again, np.arange(len(again)))), shape=(len(action), len(again))
-        )
-        eps = (sparse.diags_array(stay) @ eps + put @ others).tocsr()
-        eps.eliminate_zeros()
-        return eps, unknown, lost
+        row = np.arange(len(action))
+        row[again] = len(action) + np.arange(len(again))
+        return sparse.vstack([eps, others], format="csr")[row], unknown, lost
 
 
 class PaperModel:
@@ -154,22 +148,18 @@ class PaperModel:
 
     Args:
         data: The transitions.
-        bandwidths: Of ψ, φ and ϕ.
+        bandwidths: Of ψ and φ; a next state stands for itself, as with the paper's N_ϕ = 1.
         prior_mass: β.
-        num_samples: N_ϕ, draws from ϕ for each next state; 1 takes the next state itself, as the paper does.
 
     Attributes:
-        next_states: s′ of all samples, N_ϕ consecutive ones for each, as features.
+        next_states: s′ of all samples, as features.
     """
 
     Config = PaperModelConfig
 
-    def __init__(
-        self, data: Transitions, bandwidths: Bandwidths, *, prior_mass: float = 0.0, num_samples: int = 1
-    ) -> None:
+    def __init__(self, data: Transitions, bandwidths: Bandwidths, *, prior_mass: float = 0.0) -> None:
         bandwidths.check_columns(data.schema)
-        self.data, self.bandwidths = data, bandwidths
-        self.prior_mass, self.num_samples = prior_mass, num_samples
+        self.data, self.bandwidths, self.prior_mass = data, bandwidths, prior_mass
         self.widths, self.action_widths = bandwidths.states.numpy(), bandwidths.actions.numpy()
         # Actions enter the gradient as products; centred actions lose no digits.
         self._origin = data.actions.mean(dim=0).numpy()
@@ -184,7 +174,7 @@ class PaperModel:
         self._log_weights = None if data.weights is None else data.weights.log().numpy()
         self._places = data.features.numpy() / self.widths
         self._tree = cKDTree(self._places)
-        self.next_states = States(self, data.schema.encode(self._next_states()))
+        self.next_states = States(self, data.next_features)
 
     def __len__(self) -> int:
         return len(self.data)
@@ -198,19 +188,10 @@ class PaperModel:
         scaled: FloatArray = (actions - self._origin) / self.action_widths
         return scaled
 
-    def average(self, values: FloatArray) -> FloatArray:
-        """Return the mean over the N_ϕ next states of each sample, 0 after a terminal, of (n·N_ϕ,)."""
-        mean: FloatArray = values.reshape(len(self), self.num_samples).mean(axis=1)
-        return self.continues * mean
-
     def transition_matrix(self, weights: sparse.csr_array) -> sparse.csr_array:
-        """Return P (n, n) from ε at the next states: their mean, and empty rows after a terminal."""
-        n, g = len(self), self.num_samples
-        if g == 1 and bool((self.continues == 1.0).all()):
-            return weights
-        ones = np.repeat(self.continues / g, g)
-        mean = sparse.csr_array((ones, np.arange(n * g), np.arange(0, n * g + 1, g)), shape=(n, n * g))
-        return (mean @ weights).tocsr()
+        """Return P (n, n) from ε at the next states, without what follows a terminal."""
+        ends = bool((self.continues == 0.0).any())
+        return (sparse.diags_array(self.continues) @ weights).tocsr() if ends else weights
 
     def default_unknown_value(self, discount: float) -> float:
         """Return the lowest reward for ever, or once if the task can end and that is lower."""
@@ -310,23 +291,3 @@ class PaperModel:
         terms.append((len(self) - within) * np.exp(0.5 * (edge - inner)))
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.sum(terms, axis=0)) - 0.5 * edge)
-
-    def _next_states(self) -> torch.Tensor:
-        """Return raw next states (n·N_ϕ, d_s), drawn once: the same numbers under every policy."""
-        data, g = self.data, self.num_samples
-        if g == 1:
-            return data.next_states
-        noise = torch.randn(len(data), g, data.next_states.shape[1], generator=generator(0, "next states"))
-        spread = _per_column(data, self.bandwidths.next_states)
-        drawn = data.next_states[:, None] + noise.double() * spread
-        return drawn.reshape(-1, data.next_states.shape[1])
-
-
-def _per_column(data: Transitions, h: torch.Tensor) -> torch.Tensor:
-    """Return h of the raw columns (d_s,) from that of features; one radian is the unit of an angle's."""
-    schema = data.schema
-    spread = torch.empty(len(schema.states), dtype=torch.float64)
-    for feature, column in enumerate(schema.feature_columns):
-        period = schema.angles.get(schema.states[column], 2 * math.pi)
-        spread[column] = h[feature] * period / (2 * math.pi)
-    return spread

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -24,7 +23,6 @@ from nopg.paper._model import PaperModel
 from nopg.paper._selection import select_bandwidths
 from nopg.paper._solver import Solver
 from nopg.policies import Policy
-from nopg.policies._policy import trainable
 
 # Above this many rows an update takes seconds and gigabytes.
 _MANY_ROWS = 20_000
@@ -51,11 +49,10 @@ class PaperProblem(ControlProblem, model=PaperModelConfig):
         unknown_value: float | None = None,
     ) -> None:
         self.model, self.discount = model, check_discount(discount)
-        self._initial_states = initial_states
+        self.initial_states = initial_states
         self.initial = model.at(model.data.schema.encode(initial_states))
-        self.unknown_value = (
-            model.default_unknown_value(self.discount) if unknown_value is None else unknown_value
-        )
+        v = model.default_unknown_value(self.discount) if unknown_value is None else unknown_value
+        self.unknown_value = v
 
     @classmethod
     def _fitted(
@@ -63,12 +60,8 @@ class PaperProblem(ControlProblem, model=PaperModelConfig):
     ) -> PaperProblem:
         if costs is not None:
             raise ArgumentError("the paper's model fits no costs; use the local model")
-        model = PaperModel(
-            data,
-            config.bandwidths or select_bandwidths(data),
-            prior_mass=config.prior_mass,
-            num_samples=config.num_samples,
-        )
+        h = config.bandwidths or select_bandwidths(data)
+        model = PaperModel(data, h, prior_mass=config.prior_mass)
         return cls(model, data.starts, discount, unknown_value=config.unknown_value)
 
     def settings(self) -> dict[str, Any]:
@@ -78,18 +71,12 @@ class PaperProblem(ControlProblem, model=PaperModelConfig):
             "unknown_value": self.unknown_value,
             "bandwidths": self.model.bandwidths.to_dict(),
             "prior_mass": self.model.prior_mass,
-            "num_samples": self.model.num_samples,
         }
 
     @property
     def data(self) -> Transitions:
         """The transitions."""
         return self.model.data
-
-    @property
-    def initial_states(self) -> torch.Tensor:
-        """Raw states that the task starts in, shape (n₀, d_s)."""
-        return self._initial_states
 
     @cached_property
     def multistep(self) -> MultistepProblem:
@@ -118,7 +105,7 @@ class PaperProblem(ControlProblem, model=PaperModelConfig):
 
     def equation(self, policy: Policy, rng: torch.Generator) -> Equation:
         """Return the equation of a policy; see `Equation`."""
-        return Equation(self, _in_float64(policy), rng)
+        return Equation(self, policy, rng)
 
     def solve(self, policy: Policy, *, seed: int = 0) -> PaperSolution:
         """Return the certified solution under a policy."""
@@ -144,11 +131,8 @@ class NOPG:
         solution = equation.solve(self._solver, tolerance=self.tolerance, guesses=self._last)
         q, mu = solution.q_solution, solution.mu_solution
         self._last = (q.value, mu.value)
-        direction = solution.gradient()
         return GradientEstimate(
-            direction=tuple(
-                part.to(parameter) for part, parameter in zip(direction, trainable(policy), strict=True)
-            ),
+            direction=solution.gradient(),
             expected_return=solution.expected_return,
             diagnostics={
                 "unknown_mass": solution.unknown_mass,
@@ -157,9 +141,3 @@ class NOPG:
                 "mu_error": mu.error_bound,
             },
         )
-
-
-def _in_float64(policy: Policy) -> Policy:
-    """Return the policy if it computes in float64, else a copy that does."""
-    wide = all(parameter.dtype == torch.float64 for parameter in policy.parameters())
-    return policy if wide else copy.deepcopy(policy).double()

@@ -113,10 +113,8 @@ class Resolvent:
     @cached_property
     def _terms(self) -> int:
         """Products in the sum of one entry of Px or Pᵀx, and a few more."""
-        return (
-            int(max(np.diff(self.P.indptr).max(initial=0), np.bincount(self.P.indices, minlength=1).max()))
-            + 8
-        )
+        by_row, by_column = np.diff(self.P.indptr), np.bincount(self.P.indices, minlength=1)
+        return int(max(by_row.max(initial=0), by_column.max())) + 8
 
     @property
     def _rounding(self) -> float:
