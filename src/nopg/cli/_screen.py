@@ -93,10 +93,10 @@ def in_interval(value: float, interval: tuple[float, float] | None) -> str:
 
 
 def verdict(word: str | None, reasons: Sequence[str]) -> str:
-    """Return a verdict with its reasons."""
+    """Return a verdict with its reasons, one a line."""
     if word is None:
         return "none with the paper's model; `nopg report` evaluates the controller on the local model"
-    return word + (f": {'; '.join(reasons)}" if reasons else "")
+    return "\n- ".join((word, *reasons))
 
 
 def _fitted(text: str, stream: TextIO) -> str:
@@ -122,6 +122,7 @@ def _messages() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             warnings.simplefilter("ignore", DeprecationWarning)  # for those who write code, not commands
+            warnings.filterwarnings("ignore", "the verdict on this controller is")  # printed with the result
             warnings.showwarning = lambda text, *_: note(_in_options(str(text)), "warning")
             yield
     finally:
