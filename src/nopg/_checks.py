@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from numbers import Real
+from pathlib import Path
 from typing import TypeGuard
 
 from nopg.errors import ArgumentError
@@ -42,6 +44,20 @@ def check_discount(discount: float) -> float:
             "Try 0.97, or 0.99 for slower systems"
         )
     return float(discount)
+
+
+def check_target(path: str | os.PathLike[str], *, overwrite: bool, suffix: str = "") -> Path:
+    """Return the path of a file to write; refuse a folder, another suffix and, unless told, an older file."""
+    target = Path(path)
+    if not target.name or target.is_dir():
+        raise ArgumentError(f"{str(target)!r} names no file; give one, such as 'tank{suffix}'")
+    if suffix and target.suffix != suffix:
+        raise ArgumentError(
+            f"the path is {str(target)!r}; give one that ends in {suffix}, such as 'tank{suffix}'"
+        )
+    if target.exists() and not overwrite:
+        raise ArgumentError(f"{target} exists already; give another name, or overwrite=True")
+    return target
 
 
 def require(kept: bool, broken: str) -> None:

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nopg._checks import check_target
 from nopg._files import write_files
 from nopg.bundles._fields import Fields
-from nopg.errors import ArgumentError, BundleError
+from nopg.errors import BundleError
 
 FORMAT, KIND, MANIFEST = 3, "nopg controller", "manifest"
 
@@ -67,20 +68,18 @@ class Bundle:
                 names = [name for name in file.keys() if name.startswith(f"{group}/")]  # noqa: SIM118  no mapping
                 found = {name.removeprefix(f"{group}/"): np.asarray(file.get_tensor(name)) for name in names}
         except Exception as error:  # a hostile header can raise any exception
-            raise self.refuse(group, f"holds no arrays ({error})") from None
+            raise self._refused(group, f"holds no arrays ({error})") from None
         self._check(group, "arrays", _hash(found))
         return found
 
-    def refuse(self, group: str, why: str) -> BundleError:
-        """Return the error for a group."""
-        return BundleError(f"{self.path}: {group} {why}; save the controller again, or take another copy")
-
     def _check(self, group: str, part: str, found: str) -> None:
-        """Refuse a part whose hash is not that of the manifest."""
         if not self.has(group):
-            raise self.refuse(group, "is not listed in the manifest")
+            raise self._refused(group, "is not listed in the manifest")
         if self.manifest.object("sha256").object(group).values.get(part) != found:
-            raise self.refuse(group, "is not what was saved: it was changed or cut")
+            raise self._refused(group, "is not what was saved: it was changed or cut")
+
+    def _refused(self, group: str, why: str) -> BundleError:
+        return BundleError(f"{self.path}: {group} {why}; save the controller again, or take another copy")
 
 
 def open_bundle(path: str | os.PathLike[str]) -> Bundle:
@@ -119,11 +118,7 @@ def write_bundle(
     """
     from safetensors.numpy import save
 
-    target = Path(path)
-    if not target.name or target.is_dir():
-        raise ArgumentError(f"{str(target)!r} names no file; give one, such as 'pump-controller'")
-    if target.exists() and not overwrite:
-        raise ArgumentError(f"{target} exists already; give another name, or overwrite=True")
+    target = check_target(path, overwrite=overwrite)
     header = {name: _json(document) for name, document in documents.items()}
     hashes = {name: {"document": hashlib.sha256(text.encode()).hexdigest()} for name, text in header.items()}
     tensors = dict[str, Array]()

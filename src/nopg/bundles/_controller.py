@@ -1,43 +1,42 @@
-"""The controller in a bundle: columns, policy and support, read and checked without torch."""
+"""The controller in a file: columns, policy, and where its data are, read and checked without torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from nopg._columns import Columns, Derived, Exogenous
-from nopg._formula_law import FormulaLaw
-from nopg._support import Support
+from nopg._support import ChartSupport, FirstFeatures, FitVariance, Support
 from nopg.bundles._bundle import Array, Bundle
 from nopg.bundles._fields import Fields
-from nopg.bundles._support import read_support
+from nopg.bundles._policies import Arrays, Policy, read_policy
 from nopg.errors import ArgumentError, BundleError, DataError
 
 CONTROLLER = "controller"
 """The name of its group."""
 
-Parameters = Mapping[str, Array]
-Shapes = dict[str, tuple[int, ...]]
+_MOST_PARTS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SavedController:
     """Columns, policy and support of a saved controller.
 
     Attributes:
         columns: Names, angles, units and bounds of observations and actions.
         policy: The description of the policy.
-        parameters: The parameters of the policy by name, as float64.
+        parameters: The parameters of the policy by name.
         support: Where the data are.
         file: What it was read from.
     """
 
     columns: Columns
     policy: Mapping[str, Any]
-    parameters: Parameters
+    parameters: Mapping[str, Array]
     support: Support
     file: Bundle | None = None
 
@@ -46,32 +45,58 @@ class SavedController:
         """Hash of the file it was read from, as `sha256sum` prints it; None if there is none."""
         return None if self.file is None else self.file.sha256
 
+    @cached_property
+    def law(self) -> Policy:
+        """The policy in numpy."""
+        return read_policy(self.policy, self.parameters, self.columns)
+
+
+def controller_group(saved: SavedController) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the document and the arrays of a controller."""
+    support = saved.support
+    found: dict[str, Array] = {name: getattr(support, name) for name in ("low", "high", "margin")}
+    for k, charts in enumerate(support.charts):
+        for name in ("centers", "radii", "covariance", "weights"):
+            found[f"charts{k}.{name}"] = getattr(charts, name)
+    for k, fit in enumerate(support.fits):
+        first = fit.first
+        found[f"fits{k}.columns"] = first.columns.astype(np.float64)
+        found[f"fits{k}.origin"], found[f"fits{k}.units"] = first.origin[:, 0], first.units[:, 0]
+        found[f"fits{k}.center"], found[f"fits{k}.covariance"] = fit.center, fit.covariance
+    arrays = {f"policy.{name}": value for name, value in saved.parameters.items()}
+    counts = {"charts": len(support.charts), "fits": len(support.fits)}
+    return {
+        "schema": saved.columns.to_dict(),
+        "policy": saved.policy,
+        "support": {"inside": support.inside, "slope": support.slope, **counts},
+    }, arrays | {f"support.{name}": value for name, value in found.items()}
+
 
 def read_controller(bundle: Bundle) -> SavedController:
     """Return the columns, the policy and the support of a bundle, checked against each other."""
     fields, arrays = bundle.document(CONTROLLER), bundle.arrays(CONTROLLER)
-    parameters = {name[7:]: value for name, value in arrays.items() if name.startswith("policy.")}
-    for name, value in parameters.items():
-        if not np.issubdtype(value.dtype, np.floating) or not np.isfinite(value).all():
-            raise bundle.refuse(CONTROLLER, f"holds numbers that are not finite in policy.{name}")
-        parameters[name] = value.astype(np.float64)
-    policy = fields.object("policy").values
+    parts = {
+        part: {name.removeprefix(part): one for name, one in arrays.items() if name.startswith(part)}
+        for part in ("policy.", "support.")
+    }
     try:
         columns = _columns(fields.object("schema"))
-        _check_policy(policy, parameters, columns)
+        support = _support(fields.object("support"), Arrays(parts["support."], "support"), columns)
+        policy = fields.object("policy").values
+        found = SavedController(columns, policy, parts["policy."], support, bundle)
+        _ = found.law
     except (ArgumentError, DataError) as error:
         raise BundleError(f"{fields.place}: {error}; save the controller again") from None
-    support = read_support(fields.object("support"), arrays, columns, bundle, CONTROLLER)
-    return SavedController(columns, policy, parameters, support, bundle)
+    return found
 
 
 def _columns(fields: Fields) -> Columns:
     states, actions = fields.texts("states"), fields.texts("actions")
     names, derived = (*states, *actions), fields.each("derived", Fields.texts)
     if not states or not actions or len(set(names)) < len(names):
-        raise BundleError(f"{fields.place}: the columns are {names}; there must be some, and distinct ones")
+        raise ArgumentError(f"the columns are {names}; there must be some, and distinct ones")
     if wrong := [name for name, formulas in derived.items() if len(formulas) != 2]:
-        raise BundleError(f"{fields.place}: the column {wrong[0]!r} needs two formulas, initial and update")
+        raise ArgumentError(f"the column {wrong[0]!r} needs two formulas, initial and update")
     return Columns(
         states,
         actions,
@@ -87,73 +112,38 @@ def _columns(fields: Fields) -> Columns:
     )
 
 
-def _check_policy(described: Mapping[str, Any], parameters: Parameters, columns: Columns) -> None:
-    """Refuse a policy that is unknown, does not fit the columns, or cannot act."""
-    if bool(columns.levels) != (described.get("kind") == "quantized"):
-        raise ArgumentError(
-            f"levels are declared for {list(columns.levels)}, and the policy is {described!r:.80}; one with "
-            "levels is 'quantized'"
-        )
-    wanted = _shapes(described, parameters, columns)
-    for name in sorted({*wanted, *parameters}):
-        found = parameters[name].shape if name in parameters else None
-        if found != wanted.get(name):
-            raise ArgumentError(f"{name} of the policy has shape {found}, not {wanted.get(name)}")
-    for name, value in parameters.items():
-        if name.endswith(("standardizer.std", "scales")) and not (value > 0).all():
-            raise ArgumentError(f"{name} of the policy is not positive")
-        if name == "limit" and not (value >= 0).all():
-            raise ArgumentError("the limit of the deviation is negative")
-        low, high = value, parameters.get(f"{name[:-3]}high")
-        if name.endswith("center"):
-            radius = parameters[f"{name[:-6]}radius"]
-            with np.errstate(over="ignore"):
-                low, high = value - radius, value + radius  # equal if the radius is below rounding
-        if name.endswith(("low", "center")) and not (low < high).all():
-            raise ArgumentError("the range of the actions of the policy is empty")
+def _support(fields: Fields, arrays: Arrays, columns: Columns) -> Support:
+    names = (*columns.states, *columns.actions)
+    periods, d = np.array([columns.angles.get(name, 0.0) for name in names]), len(names)
+    num_charts, num_fits = fields.integer("charts"), fields.integer("fits")
+    arrays.require(max(num_charts, num_fits) <= _MOST_PARTS, "too many parts")
+    low, high = (arrays.take(name, d, finite=False) for name in ("low", "high"))
+    margin, slope = arrays.take("margin", d), fields.number("slope")
+    arrays.require((low <= high).all() and (margin > 0).all(), "a logged range in the wrong order")
+    arrays.require(slope > 0, "log-odds that do not rise")
+    charts = tuple(_charts(arrays, f"charts{k}", periods) for k in range(num_charts))
+    fits = tuple(_fit(arrays, f"fits{k}", periods) for k in range(num_fits))
+    arrays.end()
+    return Support(low, high, margin, charts, fits, fields.number("inside"), slope)
 
 
-def _shapes(described: Mapping[str, Any], parameters: Parameters, columns: Columns) -> Shapes:
-    """Return the shape of each parameter that a policy needs."""
-    d_a = len(columns.actions)
-    match described:
-        case {"kind": "quantized"}:
-            return _law_shapes({"kind": "mlp"}, parameters, columns, "policy.")
-        case {"kind": "deviation", "base": base, "policy": policy}:
-            laws = _law_shapes(base, parameters, columns, "base.")
-            return {"limit": (d_a,)} | laws | _law_shapes(policy, parameters, columns, "policy.")
-        case {"kind": "gaussian-mlp", "num_action_samples": int() | None}:
-            return {"largest_std": (d_a,)} | _law_shapes({"kind": "mlp"}, parameters, columns, "", outputs=2)
-        case {"kind": "gaussian", "mean": str() as mean, "num_action_samples": int() | None}:
-            return {"std": (d_a,)} | _law_shapes({"kind": mean}, parameters, columns, "mean.")
-    return _law_shapes(described, parameters, columns, "")
+def _charts(arrays: Arrays, name: str, periods: Array) -> ChartSupport:
+    C, d = arrays.shape(f"{name}.radii")[0], len(periods)
+    shapes = {"centers": (C, d), "radii": (C,), "covariance": (C, d, d), "weights": (d,)}
+    parts = {part: arrays.take(f"{name}.{part}", *shape) for part, shape in shapes.items()}
+    found = ChartSupport(**parts, periods=periods)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        usable = np.isfinite(found.places).all() and np.isfinite(1.0 / np.square(found.radii)).all()
+    positive = C > 0 and (found.radii > 0).all() and (found.weights >= 0).all()
+    arrays.require(usable and positive, f"radii or weights that are out of range in {name}")
+    return found
 
 
-def _law_shapes(
-    described: Any, parameters: Parameters, columns: Columns, prefix: str, *, outputs: int = 1
-) -> Shapes:
-    """Return the shapes of a linear law, formulas, or a network with so many outputs for each action."""
-    d_f, d_a, found = len(columns.features), len(columns.actions), Shapes()
-
-    def size_of(name: str) -> int:
-        return parameters[f"{prefix}{name}"].size if f"{prefix}{name}" in parameters else 0
-
-    match described:
-        case {"kind": "linear"}:
-            is_diagonal = d_a == d_f and parameters.get(f"{prefix}gain", np.zeros((0, 0))).ndim == 1
-            found = {"gain": (d_a,) if is_diagonal else (d_a, d_f)}
-        case {"kind": "formula"}:
-            law = Fields(described, "the policy")
-            gains = law.texts("gains")
-            FormulaLaw.of(columns, law.each("formulas", Fields.text), gains)
-            count = len(gains)
-            found = {"low": (d_a,), "high": (d_a,), "scales": (count,), "raw": (count,)}
-        case {"kind": "mlp"}:
-            h, out = size_of("network.hidden.bias"), outputs * d_a
-            found = {"network.hidden.weight": (h, d_f), "network.hidden.bias": (h,)}
-            found |= {"network.output.weight": (out, h), "network.output.bias": (out,)}
-            found |= {"network.standardizer.mean": (d_f,), "network.standardizer.std": (d_f,)}
-            found |= {"action_range.center": (d_a,), "action_range.radius": (d_a,)}
-        case _:
-            raise ArgumentError(f"{described!r:.80} is no policy that is known")
-    return {f"{prefix}{name}": shape for name, shape in found.items()}
+def _fit(arrays: Arrays, name: str, periods: Array) -> FitVariance:
+    q, total = (arrays.shape(f"{name}.{part}")[0] for part in ("columns", "center"))
+    columns, origin, units = (arrays.take(f"{name}.{part}", q) for part in ("columns", "origin", "units"))
+    center, covariance = arrays.take(f"{name}.center", total), arrays.take(f"{name}.covariance", total, total)
+    inputs = [k for k, period in enumerate(periods) for _ in range(2 if period else 1) if k in columns]
+    fits = columns.tolist() == inputs and total in {q, q + q * (q + 1) // 2}
+    arrays.require(fits and (units > 0).all(), f"features that do not fit the columns in {name}")
+    return FitVariance(FirstFeatures(columns.astype(np.int64), origin, units), center, covariance)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from nopg.errors import BundleError
 
-_WANTED = {str: "text", bool: "true or false", int: "a whole number", dict: "an object", list: "a list"}
-_NOT_FINITE = ("inf", "-inf", "nan")
 T = TypeVar("T")
 
 
@@ -55,42 +53,34 @@ class Fields:
 
     def text(self, name: str) -> str:
         """Return a text."""
-        return self._typed(name, str)
+        return self._typed(name, str, "text")
 
     def flag(self, name: str) -> bool:
         """Return true or false."""
-        return self._typed(name, bool)
+        return self._typed(name, bool, "true or false")
 
     def integer(self, name: str, *, least: int = 0) -> int:
         """Return a whole number of at least `least`."""
-        value = self._typed(name, int)
-        if isinstance(value, bool) or not least <= value < 2**63:
-            raise self._wrong(name, f"a whole number from {least} on")
-        return value
+        value = self.values.get(name)
+        fits = type(value) is int and least <= value < 2**63
+        return int(self._checked(name, value, fits, f"a whole number from {least} on"))
 
     def number(self, name: str, *, finite: bool = True) -> float:
         """Return a number; one that is not finite is stored as text, and refused unless finite is False."""
         value = self.values.get(name)
-        if not finite and value in _NOT_FINITE:
+        if not finite and value in ("inf", "-inf", "nan"):
             return float(value)
-        try:
-            number = float(value) if type(value) in {int, float} else math.nan  # type: ignore[arg-type]
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise self._wrong(name, "a number")
-        return number
+        fits = type(value) in {int, float} and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
+        return float(self._checked(name, value, fits, "a number"))
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return a list of texts."""
-        values = self._typed(name, list)
-        if not all(isinstance(value, str) for value in values):
-            raise self._wrong(name, "a list of texts")
-        return tuple(values)
+        values, wanted = self._typed(name, list, "a list"), "a list of texts"
+        return tuple(self._checked(name, values, all(isinstance(one, str) for one in values), wanted))
 
     def object(self, name: str) -> Fields:
         """Return an object within this one."""
-        return Fields(self._typed(name, dict), f"{self.place}: {name}")
+        return Fields(self._typed(name, dict, "an object"), f"{self.place}: {name}")
 
     def each(self, name: str, read: Callable[[Fields, str], T]) -> dict[str, T]:
         """Return an object of values of one type by name; empty if there is none."""
@@ -99,27 +89,27 @@ class Fields:
 
     def sequence(self, name: str, *, finite: bool = True) -> tuple[float, ...]:
         """Return a list of numbers."""
-        values = {str(k): value for k, value in enumerate(self._typed(name, list))}
+        values = {str(k): value for k, value in enumerate(self._typed(name, list, "a list"))}
         inner = Fields(values, f"{self.place}: {name}")
         return tuple(inner.number(key, finite=finite) for key in inner.names)
 
     def interval(self, name: str) -> tuple[float, float]:
         """Return a list of two numbers, which need not be finite."""
         ends = self.sequence(name, finite=False)
-        if len(ends) != 2:
-            raise self._wrong(name, "two numbers")
-        return ends[0], ends[1]
+        low, high = self._checked(name, ends, len(ends) == 2, "two numbers")
+        return low, high
 
-    def _typed(self, name: str, kind: type[T]) -> T:
+    def _typed(self, name: str, kind: type[T], wanted: str) -> T:
         value = self.values.get(name)
-        if not isinstance(value, kind):
-            raise self._wrong(name, _WANTED[kind])
-        return value
+        found: T = self._checked(name, value, isinstance(value, kind), wanted)
+        return found
 
-    def _wrong(self, name: str, wanted: str) -> BundleError:
+    def _checked(self, name: str, value: Any, fits: bool, wanted: str) -> Any:
         if name not in self.values:
-            return BundleError(f"{self.place}: {name!r} is missing")
-        return BundleError(f"{self.place}: {name!r} is {self.values[name]!r:.60}, not {wanted}")
+            raise BundleError(f"{self.place}: {name!r} is missing")
+        if not fits:
+            raise BundleError(f"{self.place}: {name!r} is {self.values[name]!r:.60}, not {wanted}")
+        return value
 
 
 def _refuse(constant: str) -> float:

@@ -20,9 +20,9 @@ from nopg._expressions import KINDS, Operation
 from nopg._files import write_files
 from nopg._support import BLENDED, TINY, ChartSupport, FirstFeatures, FitVariance
 from nopg._version import __version__
+from nopg.bundles._policies import Formulas, Linear, Part, Policy
 from nopg.deploy._embedding import Embedding, Numbers
 from nopg.deploy._guard import GuardedController
-from nopg.deploy._policies import Formulas, Linear, Part, Policy, policy_of
 from nopg.errors import ArgumentError
 
 CORE = "nopg_core.c"
@@ -133,7 +133,7 @@ def _about(guard: GuardedController) -> list[str]:
 def _numbers(guard: GuardedController) -> str:
     """Return the numbers of a controller as definitions and arrays of C."""
     saved, columns, rules = guard.controller.saved, guard.controller.columns, guard.rules
-    step, support, policy = StateStep.of(columns), saved.support, policy_of(saved)
+    step, support, policy = StateStep.of(columns), saved.support, saved.law
     limits = guard.limits
     names = (*columns.states, *columns.actions)
     periods = np.array([columns.angles.get(name, 0.0) for name in names])

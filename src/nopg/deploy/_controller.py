@@ -11,8 +11,8 @@ import numpy.typing as npt
 from nopg._columns import Columns
 from nopg._stream import Streaming, as_numbers, check_states, wrong_shape
 from nopg.bundles import SavedController, open_bundle, read_controller
+from nopg.bundles._policies import clipped, read_only
 from nopg.deploy._embedding import Embedding, Numbers
-from nopg.deploy._policies import clipped, policy_of, read_only
 from nopg.errors import ObservationError
 
 
@@ -45,7 +45,7 @@ class RuntimeController(Streaming):
 
     def __init__(self, saved: SavedController) -> None:
         self.saved, self.columns = saved, saved.columns
-        self._features, self._policy = Embedding.of_columns(saved.columns), policy_of(saved)
+        self._features, self._policy = Embedding.of_columns(saved.columns), saved.law
         self.low, self.high = self._policy.limits(saved.columns)
         largest = [
             self.columns.largest_angle(name) if name in self.columns.angles else math.inf

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from nopg._checks import is_number
 from nopg._stream import StateStream, as_numbers, checked_memory
+from nopg.bundles._policies import clipped, read_only
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._embedding import Numbers
-from nopg.deploy._policies import clipped, read_only
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
 Fallback = Callable[[Numbers], npt.ArrayLike]

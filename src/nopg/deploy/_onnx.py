@@ -18,9 +18,9 @@ from nopg._derived import Memory, StateStep, has_memory
 from nopg._files import plain_values, write_files
 from nopg._support import BLENDED, TINY, ChartSupport, FitVariance, Support
 from nopg._version import __version__
+from nopg.bundles._policies import Formulas, Linear, Part, Policy
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._embedding import COSINE, PLAIN, Embedding, Numbers
-from nopg.deploy._policies import Formulas, Linear, Part, Policy, policy_of
 from nopg.errors import ArgumentError, ExportError, MissingExtraError
 
 Dtype = Literal["float64", "float32"]
@@ -170,7 +170,7 @@ class _Graph:
         known, zero = self.finite(usable), self.const(0.0)
         states = self.add("Where", known, usable, zero)
         features = self.embed(Embedding.of_columns(columns), states)
-        asked = self.policy(policy_of(controller.saved), features, states, columns)
+        asked = self.policy(controller.saved.law, features, states, columns)
         known = self.add("And", known, self.finite(asked))
         within = self.clip(asked, *_inward(controller.low, controller.high, self.dtype))
         self.add("Where", known, within, self.const(math.nan), name="action")

@@ -19,11 +19,10 @@ from nopg._checks import check_discount
 from nopg._columns import Columns
 from nopg._files import fingerprint, provenance
 from nopg.bellman import Certificate, ControlProblem, Solution
-from nopg.bundles import Bundle, open_bundle, read_controller
+from nopg.bundles import Bundle, SavedController, open_bundle, read_controller
 from nopg.bundles._bundle import write_bundle
-from nopg.bundles._controller import CONTROLLER
+from nopg.bundles._controller import CONTROLLER, controller_group
 from nopg.bundles._fields import Fields
-from nopg.bundles._support import support_arrays, support_document
 from nopg.data import Schema, Transitions
 from nopg.data._bounds import check_bounds
 from nopg.data._checks import check_magnitudes
@@ -71,19 +70,15 @@ def save_result(
     starts = {f"start.{name}": getattr(result.start_support, name) for name in _STARTS}
     updates = [astuple(update) for update in result.history]
     history = torch.tensor(updates, dtype=torch.float64).view(-1, len(fields(Update)))
-    parameters = {f"policy.{name}": value for name, value in result.policy.policy.state_dict().items()}
-    arrays = {
-        CONTROLLER: {**_arrays(parameters), **support_arrays(result.support)},
-        RESULT: _arrays({"history": history, **starts}),
-    }
+    parameters = _arrays(result.policy.policy.state_dict())
+    document, numbers = controller_group(
+        SavedController(result.policy.schema, described, parameters, result.support)
+    )
+    arrays = {CONTROLLER: numbers, RESULT: _arrays({"history": history, **starts})}
     return write_bundle(
         path,
         documents={
-            CONTROLLER: {
-                "schema": result.policy.schema.to_dict(),
-                "policy": described,
-                "support": support_document(result.support),
-            },
+            CONTROLLER: document,
             RESULT: {
                 "seed": result.seed,
                 "start": result.start,

@@ -1,4 +1,4 @@
-"""The policies of `nopg.policies` in numpy, from saved parameters; of a stochastic one the mean."""
+"""Policies in numpy, from parameters that are not trusted; of a stochastic policy the mean."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy.typing as npt
 from nopg._columns import Columns
 from nopg._expressions import Operation
 from nopg._formula_law import FormulaLaw
-from nopg.bundles import SavedController
-from nopg.deploy._embedding import Numbers
+from nopg.bundles._fields import Fields
+from nopg.errors import ArgumentError
 
+Numbers = npt.NDArray[np.float64]
 Range = tuple[Numbers, Numbers]
 """Lowest and highest actions, both (d_a,)."""
 
@@ -111,12 +112,11 @@ class Policy:
 
     def limits(self, columns: Columns) -> Range:
         """Return the lowest and highest actions: declared bounds, else the range of the policy, else ∓∞."""
-        parts = [self.law] if self.base is None else [self.law, self.base[0]]
-        ranges = [part.action_range or (-math.inf, math.inf) for part in parts]
         low = np.full(len(columns.actions), math.inf)
         high = -low
-        for one in ranges:
-            low, high = np.minimum(low, one[0]), np.maximum(high, one[1])
+        for part in [self.law] if self.base is None else [self.law, self.base[0]]:
+            lowest, highest = part.action_range or (-math.inf, math.inf)
+            low, high = np.minimum(low, lowest), np.maximum(high, highest)
         if self.levels is not None:
             levels, discrete = self.levels
             low, high = np.where(discrete, levels[:, 0], low), np.where(discrete, levels[:, -1], high)
@@ -152,46 +152,106 @@ def read_only(values: Numbers) -> Numbers:
     return found
 
 
-def policy_of(saved: SavedController) -> Policy:
-    """Return the policy of a saved controller."""
-    described, parameters, columns = saved.policy, saved.parameters, saved.columns
-    match described["kind"]:
-        case "quantized":
+class Arrays:
+    """Arrays that are not trusted, by name; each is taken once."""
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]], what: str) -> None:
+        self._left, self._what = dict(arrays), what
+
+    def take(self, name: str, *shape: int, finite: bool = True) -> Numbers:
+        """Return numbers of a shape, finite or at least no NaN."""
+        value = self._left.pop(name, np.zeros(()))
+        if value.shape != shape or not np.issubdtype(value.dtype, np.floating):
+            self.require(False, f"{value.dtype} {value.shape} and not numbers {shape} in {name}")
+        self.require(
+            np.isfinite(value).all() if finite else not np.isnan(value).any(), f"no numbers in {name}"
+        )
+        return value.astype(np.float64)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of an array; (0,) where there is none, or a single number."""
+        return self._left.get(name, np.zeros(0)).shape or (0,)
+
+    def require(self, fits: object, what: str) -> None:
+        """Refuse the arrays unless they fit."""
+        if not fits:
+            raise ArgumentError(f"the {self._what} has {what}")
+
+    def end(self) -> None:
+        """Refuse arrays that nobody took."""
+        self.require(not self._left, f"arrays that are not known: {sorted(self._left)}")
+
+
+def read_policy(
+    described: Mapping[str, Any], parameters: Mapping[str, npt.NDArray[Any]], columns: Columns
+) -> Policy:
+    """Return the policy of a description; one that is not known or does not fit the columns is refused."""
+    if bool(columns.levels) != (described.get("kind") == "quantized"):
+        raise ArgumentError(
+            f"levels are declared for {list(columns.levels)}, and the policy is {described!r:.80}; one with "
+            "levels is 'quantized'"
+        )
+    arrays, d_a = Arrays(parameters, "policy"), len(columns.actions)
+    match described:
+        case {"kind": "quantized"}:
             own = [columns.levels.get(name, (0.0,)) for name in columns.actions]
             width = max(map(len, own))
             levels = np.array([(*one, *one[-1:] * (width - len(one))) for one in own])
             discrete = np.array([name in columns.levels for name in columns.actions])
-            return Policy(_network(parameters, "policy."), (levels, discrete))
-        case "deviation":
-            base, law = (_part(saved, described[one], f"{one}.") for one in ("base", "policy"))
-            return Policy(law, base=(base, parameters["limit"]))
-        case "gaussian":
-            return Policy(_part(saved, {"kind": described["mean"]}, "mean."))
-    return Policy(_part(saved, described, ""))
+            policy = Policy(_network(arrays, columns, "policy."), (levels, discrete))
+        case {"kind": "deviation", "base": base, "policy": law}:
+            limit = arrays.take("limit", d_a)
+            arrays.require((limit >= 0).all(), "a negative limit of the deviation")
+            policy = Policy(
+                _law(law, arrays, columns, "policy."), base=(_law(base, arrays, columns, "base."), limit)
+            )
+        case {"kind": "gaussian-mlp", "num_action_samples": int() | None}:
+            arrays.take("largest_std", d_a)
+            policy = Policy(_network(arrays, columns, "", outputs=2))
+        case {"kind": "gaussian", "mean": str() as mean, "num_action_samples": int() | None}:
+            arrays.take("std", d_a)
+            policy = Policy(_law({"kind": mean}, arrays, columns, "mean."))
+        case _:
+            policy = Policy(_law(described, arrays, columns, ""))
+    arrays.end()
+    return policy
 
 
-def _part(saved: SavedController, described: Mapping[str, Any], prefix: str) -> Part:
-    parameters, kind = saved.parameters, described["kind"]
-    if kind == "linear":
-        gain = parameters[f"{prefix}gain"]
-        return Linear(np.diag(gain) if gain.ndim == 1 else gain)
-    if kind != "formula":
-        return _network(parameters, prefix)
-    law = FormulaLaw.of(saved.columns, described["formulas"], described["gains"])
-    low, high, scales, raw = (parameters[f"{prefix}{name}"] for name in ("low", "high", "scales", "raw"))
-    return Formulas(law, dict(zip(law.gains, (scales * raw).tolist(), strict=True)), (low, high))
+def _law(described: Any, arrays: Arrays, columns: Columns, prefix: str) -> Part:
+    d_a, d_f = len(columns.actions), len(columns.features)
+    match described:
+        case {"kind": "linear"}:
+            if d_a == d_f and arrays.shape(f"{prefix}gain") == (d_a,):
+                return Linear(np.diag(arrays.take(f"{prefix}gain", d_a)))
+            return Linear(arrays.take(f"{prefix}gain", d_a, d_f))
+        case {"kind": "mlp"}:
+            return _network(arrays, columns, prefix)
+        case {"kind": "formula"}:
+            fields = Fields(described, "the policy")
+            law = FormulaLaw.of(columns, fields.each("formulas", Fields.text), fields.texts("gains"))
+            low, high = (arrays.take(f"{prefix}{name}", d_a) for name in ("low", "high"))
+            scales, raw = (arrays.take(f"{prefix}{name}", len(law.gains)) for name in ("scales", "raw"))
+            arrays.require((low < high).all(), "an empty range of actions")
+            arrays.require((scales > 0).all(), "a scale that is not positive")
+            return Formulas(law, dict(zip(law.gains, (scales * raw).tolist(), strict=True)), (low, high))
+    raise ArgumentError(f"{described!r:.80} is no policy that is known")
 
 
-def _network(parameters: Mapping[str, Numbers], prefix: str) -> Network:
+def _network(arrays: Arrays, columns: Columns, prefix: str, *, outputs: int = 1) -> Network:
     """Return a network; of two outputs per action, mean and deviation, the first is applied."""
-    of, center = f"{prefix}network.", parameters[f"{prefix}action_range.center"]
-    d_a = len(center)
-    W_1, W_2 = (parameters[f"{of}{layer}.weight"] for layer in ("hidden", "output"))
-    return Network(
-        mean=parameters[f"{of}standardizer.mean"],
-        std=parameters[f"{of}standardizer.std"],
-        hidden=(np.ascontiguousarray(W_1.T), parameters[f"{of}hidden.bias"]),
-        output=(np.ascontiguousarray(W_2[:d_a].T), parameters[f"{of}output.bias"][:d_a]),
-        center=center,
-        radius=parameters[f"{prefix}action_range.radius"],
+    d_a, d_f, of = len(columns.actions), len(columns.features), f"{prefix}network."
+    h, out = arrays.shape(f"{of}hidden.bias")[0], outputs * d_a
+    W_1, b_1 = arrays.take(f"{of}hidden.weight", h, d_f), arrays.take(f"{of}hidden.bias", h)
+    W_2, b_2 = arrays.take(f"{of}output.weight", out, h), arrays.take(f"{of}output.bias", out)
+    found = Network(
+        mean=arrays.take(f"{of}standardizer.mean", d_f),
+        std=arrays.take(f"{of}standardizer.std", d_f),
+        hidden=(np.ascontiguousarray(W_1.T), b_1),
+        output=(np.ascontiguousarray(W_2[:d_a].T), b_2[:d_a]),
+        center=arrays.take(f"{prefix}action_range.center", d_a),
+        radius=arrays.take(f"{prefix}action_range.radius", d_a),
     )
+    low, high = found.action_range  # equal if the radius is below rounding
+    arrays.require((low < high).all(), "an empty range of actions")
+    arrays.require((found.std > 0).all(), "a standard deviation that is not positive")
+    return found
