@@ -15,7 +15,6 @@ from nopg import TrainingConfig, Transitions, deploy
 from nopg.cli._app import app
 from nopg.errors import ArgumentError, BundleError
 from nopg.policies import ControlStructure, DeviationPolicy, FormulaPolicy, Formulas, MLPPolicy
-from nopg.report._figures import gains_picture
 from nopg.training import TrainingResult
 from nopg.training._controller import Controller
 from nopg.training._optimize import build_policy
@@ -161,7 +160,6 @@ def test_the_table_of_gains_predicts_the_return_around_each() -> None:
     assert bool((kp.low < kp.returns).all())
     assert len({round(float(one), 6) for one in kp.returns}) == 5
     assert kp.name == "kp"
-    assert list(gains_picture(gains).table) == ["gain", "values", "returns", "low", "high"]
 
 
 def test_a_network_has_no_gains() -> None:

@@ -9,24 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nopg._checks import check_target
 from nopg._files import write_files
 from nopg._typing import FloatArray
 from nopg.errors import ArgumentError
 from nopg.inspect._wording import count_of
 from nopg.monitoring._monitor import Monitor
 from nopg.monitoring._status import Status
-from nopg.report._html import free_path, render
+from nopg.report._page import render
 from nopg.report._style import AFTER, LIMIT, WIDTH, Picture, finish, label, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MEANINGS = {
-    "ok": "OK: the plant does what the model predicts.",
-    "check": "Check: something is not as predicted.",
-    "retrain": "Retrain: the model no longer describes the plant.",
-    "revert": "Revert: go back to the old controller, then retrain.",
-}
 _MOST_POINTS, _MOST_STATES = 1_500, 6
 
 
@@ -34,7 +29,7 @@ def write_page(
     monitor: Monitor, path: str | os.PathLike[str], *, title: str = "A run", overwrite: bool = False
 ) -> Path:
     """Write what is known of a run as one HTML file that needs no network; return its path."""
-    (file,) = free_path(path, overwrite=overwrite)
+    file = check_target(path, overwrite=overwrite, suffix=".html")
     if not monitor.step:
         raise ArgumentError("the monitor has taken no rows; call update or watch first")
     status, history, schema = monitor.status, monitor.history(), monitor.schema
@@ -50,7 +45,6 @@ def write_page(
             f"{'the controller in shadow' if status.shadow else 'under the controller'}"
         ),
         "status": status,
-        "meaning": _MEANINGS[status.verdict],
         "share": min(status.evidence / status.threshold, 1.0),
     }
     write_files({file: render("run.html", facts, pictures).encode()})

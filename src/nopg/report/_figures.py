@@ -28,15 +28,13 @@ from nopg.report._style import (
     new_figure,
     time_axis,
 )
-from nopg.training import GainCurve, TrainingResult
+from nopg.training import TrainingResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _OUTPUTS, _ACTIONS, _OTHERS = 4, 3, 12
-# Panels of gains beside each other.
-_ACROSS = 2
 _PANEL, _TOP = 1.15, 0.6
 # Rows in which actions are compared, and those of them that are drawn; bins of a state column.
 _ROWS, _DOTS, _BINS = 5_000, 800, 10
@@ -255,22 +253,3 @@ def _scatter(table: Mapping[str, FloatArray], action: str, column: str, schema: 
         axes.plot(x[::every], values[::every], ".", color=color, markersize=4, label=text, rasterized=True)
     finish(axes, x=label(column, schema), title=label(action, schema), legend=True)
     return Picture(figure, table, f"{action} at logged states, over {column}.")
-
-
-def gains_picture(gains: Sequence[GainCurve]) -> Picture:
-    """Return one panel with an axis of its own for each gain: return, its interval, the trained value."""
-    rows = -(-len(gains) // _ACROSS)
-    figure: Figure = new_figure(WIDTH, 1.7 * rows)
-    panels = list(figure.subplots(rows, min(len(gains), _ACROSS), squeeze=False).flat)
-    for axes, one in zip(panels, gains, strict=False):
-        axes.fill_between(one.values, one.low, one.high, color=AFTER, alpha=0.2, linewidth=0)
-        axes.plot(one.values, one.returns, color=AFTER, marker=".", linewidth=1.4)
-        axes.axvline(one.value, color="0.4", linewidth=0.8, linestyle="--")
-        finish(axes, x=one.name, title="return")
-    for axes in panels[len(gains) :]:
-        axes.remove()
-    number = np.repeat(np.arange(len(gains)), [len(one.values) for one in gains]).astype(np.float64)
-    parts = ("values", "returns", "low", "high")
-    columns = {part: np.concatenate([getattr(one, part) for one in gains]) for part in parts}
-    text = "Predicted return over each gain, the others as trained; band: 95 %, dashed: as trained."
-    return Picture(figure, {"gain": number, **columns}, text)

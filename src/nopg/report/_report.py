@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from nopg._checks import check_target
 from nopg._files import json_content, plain_values, write_files
 from nopg._version import __version__
 from nopg.data import Schema, Transitions
@@ -23,33 +23,19 @@ from nopg.evaluation import Assessment
 from nopg.evaluation._behavior import logged_returns
 from nopg.evaluation._risk import region_of
 from nopg.inspect import describe
-from nopg.inspect._wording import count_of, duration
+from nopg.inspect._wording import count_of, duration, listed
 from nopg.models import ColumnFit, LocalModel
 from nopg.policies import FormulaPolicy
-from nopg.report._figures import (
-    closed_loops,
-    column_order,
-    differences,
-    draw_loop,
-    gains_picture,
-    reward_picture,
-)
-from nopg.report._html import MOST_CELLS, free_path, render
+from nopg.report._figures import closed_loops, column_order, differences, draw_loop, reward_picture
+from nopg.report._page import MOST_CELLS, number, render, sentence
 from nopg.report._style import Picture
-from nopg.report._wording import LIMITS, VERDICTS, listed_numbers, number, sentence
-from nopg.training import Deviation, TrainingResult
-from nopg.training._sensitivity import deviations as limited_deviations
-from nopg.training._sensitivity import may_deviate
+from nopg.training import TrainingResult
 
 Region = str | Callable[[Any], Any]
 
 _log = logging.getLogger(__name__)
-# Columns times steps that may be predicted for the curves of gains: some half a minute.
-_MOST_WORK = 4e6
-_PER_GAIN = 5
 # Formulas with more gains are not shown.
 _MOST_GAINS = 8
-_DEVIATIONS = (0.0, 0.2)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,7 +62,8 @@ class PolicyReport:
             path: Path of the page; the other one ends in `.json`.
             overwrite: Whether existing files are replaced.
         """
-        page, beside = free_path(path, overwrite=overwrite, beside=".json")
+        page = check_target(path, overwrite=overwrite, suffix=".html")
+        beside = check_target(page.with_suffix(".json"), overwrite=overwrite)
         write_files({beside: json_content(plain_values(self.facts)), page: self.html.encode()})
         return [page, beside]
 
@@ -117,32 +104,20 @@ def policy_report(
     if most is not None and not (0.0 <= most <= 1.0 and regions):
         raise ArgumentError(f"most is {most}; give a probability, and regions that it is for")
     wanted = dict(regions) if isinstance(regions, Mapping) else {region: region for region in regions}
-    deviates = may_deviate(result.policy.policy)
-    stages, done = 5 + len(wanted) + deviates, count(1)
-
-    def stage(words: str) -> None:
-        _log.info("report %d/%d: %s", next(done), stages, words)
-
-    stage("fitting the model of the plant")
+    _log.info("report: fitting the model of the plant")
     data, evaluator = result.data, result.evaluator
     for region in wanted.values():
         region_of(region, data.schema)  # a wrong name is reported before the rest of the work
-    stage("predicting the controller")
-    policy = result.evaluation
-    stage("predicting the logged behaviour")
-    logged = evaluator.logged()
+    _log.info("report: predicting the controller and the logged behaviour")
+    policy, logged = result.evaluation, evaluator.logged()
     within = len(policy.paths.states) if steps is None else steps
     risks = {}
     for name, region in wanted.items():
-        stage(f"risk of {name}")
+        _log.info("report: risk of %s", name)
         risks[name] = evaluator.risk(result.policy, region, within)
-    stage("leaving out groups of episodes")
+    _log.info("report: leaving out groups of episodes")
     influential = evaluator.influence(result.policy)
-    deviations: Sequence[Deviation] = ()
-    if deviates:
-        stage("limiting the deviation from the logged behaviour")
-        deviations = limited_deviations(result.policy, evaluator, _DEVIATIONS)
-    stage("drawing")
+    _log.info("report: drawing")
     apart, drawn = differences(result)
     pictures = _pictures(result, policy, logged) | drawn
     facts = {
@@ -164,18 +139,7 @@ def policy_report(
         "influential": [
             {"words": where(data, rows), "rows": len(rows), "influence": value} for rows, value in influential
         ],
-        "deviations": [
-            {
-                "share": one.share,
-                "limit": list(one.limit),
-                "interval": one.evaluation.interval,
-                "gain": one.gain.to_dict(),
-                "verdict": one.evaluation.verdict,
-            }
-            for one in deviations
-        ],
         **_training(result),
-        "limits": list(LIMITS),
         "pictures": {name: _rounded(one) for name, one in pictures.items()},
     }
     return PolicyReport(facts, pictures)
@@ -185,7 +149,6 @@ def _prediction(result: TrainingResult, policy: Assessment, logged: Assessment) 
     gain, seen = policy.gain_over(logged), logged_returns(result.data, result.discount)
     return {
         "verdict": policy.verdict,
-        "meaning": VERDICTS[policy.verdict],
         "sentence": sentence(policy, logged, gain),
         "discount": result.discount,
         "policy": policy.to_dict(),
@@ -244,10 +207,6 @@ def _pictures(result: TrainingResult, policy: Assessment, logged: Assessment) ->
         text = "The other columns, from the start with the median gain."
         found["other-columns"] = draw_loop(loops["median"], others, goals, data.schema, text)
     found["reward"] = reward_picture(policy, logged, data.schema)
-    gains = isinstance(result.policy.policy, FormulaPolicy) and len(result.policy.policy.gains)
-    work = policy.paths.states.numel() * (1 + 1 / len(data.schema.states))
-    if gains and gains * _PER_GAIN * work <= _MOST_WORK:
-        found["gains"] = gains_picture(result.gains)
     return found
 
 
@@ -299,9 +258,7 @@ def where(data: Transitions, rows: tuple[int, ...]) -> str:
     if data.episodes is not None:
         numbers = torch.unique(data.episodes[list(rows)])
         if int(torch.isin(data.episodes, numbers).sum()) == len(rows):
-            return f"episode{'' if len(numbers) == 1 else 's'} {listed_numbers(tuple(numbers.tolist()))}"
-    if rows[-1] - rows[0] + 1 == len(rows):
-        return f"row{'' if len(rows) == 1 else 's'} {listed_numbers(rows)}"
+            return f"episode{'' if len(numbers) == 1 else 's'} {listed(numbers.tolist())}"
     return f"{count_of(len(rows), 'row')} between {rows[0]} and {rows[-1]}"
 
 

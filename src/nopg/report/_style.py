@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,7 @@ from nopg._columns import Columns
 from nopg._files import write_files
 from nopg._typing import FloatArray
 from nopg.errors import MissingExtraError
-from nopg.inspect._wording import count_of, duration, shortened
-from nopg.report._wording import readable
+from nopg.inspect._wording import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +31,8 @@ _UNITS = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0, "ms": 1e-3}
 _FEWEST_UNITS = 2.0
 # A spreadsheet takes a cell that begins so for a formula, and runs it.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Control characters, those that turn the direction of a text, and halves of characters.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,15 +100,17 @@ def time_axis(interval: float | None, steps: int) -> tuple[str, dict[str, FloatA
     return f"time [{unit}]", {"step": step, f"time [{unit}]": interval / _UNITS[unit] * step}
 
 
-def steps_text(steps: int, interval: float | None) -> str:
-    """Return a number of steps, with their time where it is known.
+def readable(text: str) -> str:
+    r"""Return a text whose invisible characters are written as escapes.
 
     Example:
-        >>> steps_text(90, 60.0), steps_text(1, None)
-        ('90 steps (1.5 h)', '1 step')
+        >>> print(readable("level\n\ud800 m³/h"))
+        level\n\ud800 m³/h
     """
-    text = count_of(steps, "step")
-    return text if interval is None else f"{text} ({duration(steps * interval)})"
+    return "".join(
+        one.encode("unicode_escape").decode("ascii") if unicodedata.category(one) in _HIDDEN else one
+        for one in text
+    )
 
 
 def csv_table(columns: Mapping[str, FloatArray], digits: int | None = None) -> str:
@@ -119,13 +122,12 @@ def csv_table(columns: Mapping[str, FloatArray], digits: int | None = None) -> s
         -1.0
         ""
     """
-    text = io.StringIO(newline="")
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(f"'{name}" if name.startswith(_FORMULA) else readable(name) for name in columns)
-    for row in zip(*columns.values(), strict=True):
-        form = repr if digits is None else f"{{:.{digits}g}}".format
-        rows.writerow("" if math.isnan(value) else form(float(value)) for value in row)
-    return text.getvalue()
+    import pandas as pd
+
+    names = [f"'{name}" if name.startswith(_FORMULA) else readable(name) for name in columns]
+    table = pd.DataFrame(dict(enumerate(columns.values())))
+    form = None if digits is None else f"%.{digits}g"
+    return str(table.to_csv(header=names, index=False, float_format=form, lineterminator="\n"))
 
 
 def png(figure: Any) -> bytes:
