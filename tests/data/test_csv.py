@@ -130,7 +130,7 @@ REFUSED: dict[str, Any] = {
     "a flag of two": (
         "level,valve,cost,done\n1,2,3,0\n4,5,6,2\n",
         {"terminated": "done"},
-        "column 'done' .*; line 3 has 2.*done > 0.5",
+        "column 'done' .*; line 3 has '2'.*done > 0.5",
     ),
     "a wrong name": (HEAD + ROWS, {"states": ["levl"]}, "no column 'levl'.*did you mean 'level'"),
     "a missing episode": ("level,valve,cost,episode\n1,2,3,a\n1,2,3,NA\n", {}, "'NA', a missing value,"),
@@ -339,6 +339,21 @@ def test_a_line_of_units_becomes_the_units(tmp_path: Path, units: str) -> None:
     assert read_csv(path, **ROLES, units={"level": "ft"}).schema.units["level"] == "ft"
 
 
+def test_a_unit_of_the_time_counts_with_decimal_commas_and_an_unknown_one_is_refused(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "plant.csv", "t;level;valve\n{};m;%\n" + "0,5;1,5;0\n1,0;1,6;1\n1,5;1,7;1\n")
+    roles: dict[str, Any] = {"states": ["level"], "actions": ["valve"], "reward": "-level", "time": "t"}
+    content = path.read_text()
+    for unit, seconds in (("min", 30.0), ("[ms]", 0.0005), ("", 0.5)):
+        write(path, content.format(unit))
+        assert read_csv(path, **roles).schema.interval == seconds
+    write(path, content.format("Sek."))
+    with pytest.raises(DataError, match=r"time is 'Sek\.'; give one of ms, s, min, h, d: units="):
+        read_csv(path, **roles)
+    assert read_csv(path, **roles, units={"time": "h"}).schema.interval == 1800.0
+
+
 def test_a_first_row_of_missing_words_is_no_line_of_units(tmp_path: Path) -> None:
     path = write(tmp_path / "plant.csv", HEAD + "Bad,Bad,Bad\n" + ROWS)
     data = read_csv(path, **ROLES, missing="drop")
@@ -476,7 +491,7 @@ SEVERAL: dict[str, Any] = {
     "another unit": (
         {"a.csv": HEAD + "m,%,EUR\n" + ROWS, "b.csv": HEAD + "cm,%,EUR\n" + ROWS},
         ".",
-        "b.csv has 'level' in 'cm', .*a.csv in 'm'",
+        "b.csv has 'level' in 'cm', files before it in 'm'",
     ),
     "text in the second file": (
         {"a.csv": HEAD + ROWS, "b.csv": HEAD + "cold,1,2\n1,1,1\n"},

@@ -58,14 +58,15 @@ def init(
 
 def read_columns(data: Sequence[str]) -> dict[str, list[str]]:
     """Return the cells of the first rows of a log as text by column, without empty ones."""
-    from nopg.data.io._csv import first_rows
+    from nopg.data.io._csv import first_header
     from nopg.data.io._files import extra, find_files
 
     kind = kind_of(data)
     if kind == "minari":
         raise ArgumentError("a Minari dataset names its columns itself; it needs no file")
     if kind == "csv":
-        names, rows = first_rows(list(data))
+        header = first_header(list(data))
+        names, rows = header.names, [row for _, row in header.sample]
     else:
         file = find_files(list(data), (".parquet", ".pq"))[0]
         try:

@@ -137,7 +137,7 @@ def bounds(settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
 
 def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
     from nopg.data import io
-    from nopg.data.io._csv import first_rows
+    from nopg.data.io._csv import first_header
 
     kind, paths = kind_of(settings["data"]), _paths(settings)
     if kind == "minari":
@@ -152,7 +152,7 @@ def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
         layout["separator"] = "\t"
     options = {"states": "--state", "actions": "--action", "reward": "--reward or --cost"}
     if missing := [option for name, option in options.items() if name not in columns]:
-        names, _ = first_rows(paths, separator=layout["separator"], encoding=layout["encoding"])
+        names = first_header(paths, layout["separator"], layout["encoding"]).names
         raise ArgumentError(
             f"{' '.join(settings['data'])} has columns {', '.join(filter(None, names))}; say which are which "
             f"with {', '.join(missing)}, or let nopg init guess"

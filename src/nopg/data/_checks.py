@@ -156,25 +156,20 @@ def finite_rows(
     names: tuple[tuple[str, ...], tuple[str, ...]],
     droppable: Collection[str] = (),
     *,
-    kept: npt.NDArray[np.bool_] | None = None,
-    order: npt.NDArray[np.int64] | None = None,
+    rows: IntArray | None = None,
     source: Source = _ARRAYS,
     reward: str = "reward",
     advice: str = "leave these rows out",
 ) -> npt.NDArray[np.bool_]:
-    """Return which of the m kept rows hold finite numbers only; refuse the others unless they may be dropped.
+    """Return which rows hold finite numbers only; refuse the others unless they may be dropped.
 
-    The arrays, by role, hold all n rows or the kept ones; `kept` (n,) is all rows if absent. `droppable` are
-    the columns whose missing values leave their row out, with `reward` for the rewards and "" for the
-    weights. `order` (n,) is the row of the log that each row was, if rows were moved.
+    `droppable` are the columns whose missing values leave their row out, with `reward` for the rewards and ""
+    for the weights. `rows` (n,) are the rows of the log, if rows were moved.
     """
-    rows = np.arange(len(arrays["states"])) if order is None else order
-    rows = rows if kept is None else rows[kept]
+    rows = np.arange(len(arrays["states"])) if rows is None else rows
     usable, refused, findings = np.full(len(rows), True), [], []
     for role, name, column in columns_of(arrays, names):
-        finite = np.isfinite(column)
-        finite = finite if kept is None or len(finite) == len(rows) else finite[kept]
-        if finite.all():
+        if (finite := np.isfinite(column)).all():
             continue
         usable &= finite
         wrong = np.sort(rows[~finite])

@@ -54,7 +54,7 @@ class LargeLog:
             raise DataError(
                 f"{files[0]}: there is no column {plant!r} of plants; there are {', '.join(schema.names)}"
             )
-        return cls(files, columns, roles.episode is not None, plant)
+        return cls(files, columns, "episode" in roles.single, plant)
 
     @cached_property
     def _sizes(self) -> tuple[tuple[int, int], ...]:

@@ -125,7 +125,7 @@ def number_column(
     _check_vector(values, column, source)
     counts = Counter[str]()
     if values.dtype.kind in "fiub":
-        numbers = np.ascontiguousarray(values, dtype=np.float64)
+        numbers = np.array(values, dtype=np.float64)
     elif values.dtype.kind in "OUST":
         numbers, others = np.full(len(values), math.nan), []
         for row, value in enumerate(values.tolist()):
@@ -164,7 +164,8 @@ def flag_column(values: Array, column: str, source: Source) -> npt.NDArray[np.bo
         return flags_of(np.nan_to_num(number_column(values, column, source, plain)[0]), what, source)
     words = ["0" if plain.is_missing(value) else str(value).strip().lower() for value in values]
     if wrong := [row for row, word in enumerate(words) if word not in _FLAG]:
-        raise DataError(f"{what} {source.rows(wrong[:1])} has {shown(values[wrong[0]])}")
+        held = f"{source.rows(wrong[:1])} has {shown(values[wrong[0]])}"
+        raise DataError(f"{what} {held}. Compare first, e.g. done > 0.5")
     return np.array([_FLAG[word] == 1.0 for word in words])
 
 

@@ -24,24 +24,17 @@ _FEW_IRREGULAR = 0.05
 LONGEST_STEP = 1.5
 # Beyond this share of rows that contradict another row of the same time, the time stamps are too coarse.
 _MOST_CONTRADICTIONS = 1 / 3
-TIME_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+TIME_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
     """n logged rows, in order of time inside every episode.
 
-    Attributes:
-        source: The recording in errors.
-        names: Names of the state columns, and of the action columns.
-        rows: Arrays with an entry per row by the fields of `Transitions`, NaN where nothing was recorded;
-            without next_states the next row of the episode holds them. `times` are in seconds; `number` is
-            the row of the log, where rows were moved.
-        file_starts: Rows at which another file starts.
-        new_episodes_from: The first number of an episode whose number is not in the log.
-        formula: The reward as a formula of states and actions, or None.
-        reward_name: Name of the column of the rewards.
-        repairs: What was repaired so far.
+    `rows` has arrays with an entry per row by the fields of `Transitions`, NaN where nothing was recorded;
+    without next_states the next row of the episode holds them. `times` are in seconds; `number` is the row of
+    the log, where rows were moved. A file starts at each of `file_starts`, and episodes without a number in
+    the log are numbered from `new_episodes_from`. The reward is a column of a name, or a formula.
     """
 
     source: Source

@@ -6,7 +6,7 @@ import codecs
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -19,11 +19,9 @@ import numpy as np
 from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
 from nopg.data.io._cells import Array, CellFormat, listed
-from nopg.data.io._clock import TIME_UNITS
 from nopg.data.io._files import Paths, find_files, source_name
-from nopg.data.io._roles import Columns, Roles, named_in, resolve_columns, split_arguments
-from nopg.data.io._tables import record, take_from
-from nopg.data.io._transitions import to_transitions
+from nopg.data.io._roles import Columns, Roles, resolve_columns, split_arguments, wanted_names
+from nopg.data.io._tables import transitions_of
 from nopg.errors import ArgumentError, DataError
 
 CSV_SUFFIXES = (".csv", ".tsv")
@@ -38,6 +36,7 @@ _COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DOT = re.compile(r"[+-]?(\d*|\d{1,3}(,\d{3})+)\.\d+([eE][+-]?\d+)?")
 _MAYBE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 _DATE_OR_NUMBER = re.compile(r"\d{4}|\d:\d\d|\d[./-]\d")
+_WHOLE = re.compile(r"\s*-?\d+\s*")
 # What no plain number holds, by decimal mark.
 _NO_NUMBER = {mark: re.compile(rf"[^0-9eE+\-\s{mark}]") for mark in ".,"}
 _PLAIN = CellFormat()
@@ -78,69 +77,43 @@ def read_csv(
     given, settings = split_arguments(columns, Columns)
     files, headers = find_files(path, CSV_SUFFIXES), list[Header]()
     for file in files:
-        headers.append(Header.of(file, named_in(given), separator, encoding))
+        headers.append(Header.of(file, wanted_names(given), separator, encoding))
         separator = headers[0].separator
     roles = resolve_columns([name for name in headers[0].names if name], str(files[0]), **given)
     _check_names(headers, roles)
     roles = replace(roles, cells=replace(roles.cells, decimal=decimal or _decimal(headers, roles)))
     blocks: dict[str, list[Array]] = {name: [] for name in roles.needed}
-    lines, notes, units = list[tuple[str, Array]](), list[str](), dict[str, tuple[str, Path]]()
+    lines, notes, units = list[tuple[str, Array]](), list[str](), dict[str, str]()
     for header in headers:
         own, numbers, noted = header.read(roles, blocks)
         lines.append((str(header.file), numbers))
         notes += noted
-        for name, unit in own.items():
-            known, where = units.setdefault(name, (unit, header.file))
-            if known != unit:
-                both = f"{header.file} has {name!r} in {unit!r}, {where} in {known!r}"
-                raise DataError(f"{both}; convert it first")
+        if other := [name for name, unit in own.items() if units.setdefault(name, unit) != unit]:
+            both = f"{own[other[0]]!r}, files before it in {units[other[0]]!r}"
+            raise DataError(f"{header.file} has {other[0]!r} in {both}; convert it first")
+    settings["units"] = {**roles.units_of(units), **(settings.get("units") or {})}
     table = {name: np.concatenate(blocks.pop(name)) for name in roles.needed}
-    for name in {*roles.others} - {*roles.numbers}:
-        if name != roles.time or roles.cells.time_format is None:
-            table[name] = _plain(table[name])
-    dated = roles.time is None or table[roles.time].dtype.kind not in "iuf"
-    found = roles.units_of({name: unit for name, (unit, _) in units.items()}, () if dated else TIME_UNITS)
-    settings["units"] = {**found, **(settings.get("units") or {})}
-    recording = record(
-        take_from(table, roles),
+    if (name := roles.single.get("episode")) and all(map(_PLAIN.is_number, table[name])):
+        kind = int if all(map(_WHOLE.fullmatch, table[name])) else float
+        table[name] = np.array([*map(kind, table[name])])
+    return transitions_of(
+        table,
         roles,
         Source(source_name(path, files), tuple(lines)),
         settings,
-        file_starts=tuple(np.cumsum([len(numbers) for _, numbers in lines])[:-1].tolist()),
+        file_starts=np.cumsum([len(numbers) for _, numbers in lines])[:-1].tolist(),
         notes=tuple(dict.fromkeys(notes)),
     )
-    return to_transitions(recording, **settings)
 
 
-def first_rows(
-    path: Paths, *, separator: str | None = None, encoding: str | None = None
-) -> tuple[tuple[str, ...], tuple[Sequence[str], ...]]:
-    """Return the names of the columns and the first rows of a CSV file, of the first if there are several.
-
-    Lines before the names may be padded with separators: the names are the first line that is full.
-    """
-    file = find_files(path, CSV_SUFFIXES)[0]
-    header = Header.of(file, (), separator, encoding)
-    named = ([name for cell in row if (name := _name(cell))] for _, row in header.sample)
-    full = max(named, key=len, default=[])
-    if len(full) > sum(map(bool, header.names)) and not any(map(_PLAIN.is_number, full)):
-        header = Header.of(file, [(name,) for name in full], separator, encoding)
-    return header.names, tuple(row for _, row in header.sample)
+def first_header(path: Paths, separator: str | None = None, encoding: str | None = None) -> Header:
+    """Return the header of a CSV file, of the first if there are several."""
+    return Header.of(find_files(path, CSV_SUFFIXES)[0], (), separator, encoding)
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first lines of a file say.
-
-    Attributes:
-        file: The file.
-        encoding: Its encoding.
-        separator: The character between two fields.
-        names: Names of the columns; "" for a column without one.
-        line: The line in which the names end.
-        sample: The first rows after the names.
-        notes: What was found.
-    """
+    """What the first lines of a file say; the sample are the rows after the names."""
 
     file: Path
     encoding: str
@@ -151,25 +124,20 @@ class Header:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(
-        cls, file: Path, wanted: Sequence[tuple[str, ...]], separator: str | None, encoding: str | None
-    ) -> Header:
-        """Return the header of a file: the row with most of the wanted names, each one of several.
+    def of(cls, file: Path, wanted: Collection[str], separator: str | None, encoding: str | None) -> Header:
+        """Return the header of a file: the row with most of the wanted names.
 
-        If it has none of them, it is the first row of the separator that cuts most rows alike.
+        If no row has any, it is the row with most names, by the separator that cuts most rows alike.
         """
         if separator is not None and len(separator) != 1:
             raise ArgumentError(f"the separator is {separator!r}; give one character, e.g. ';'")
         code, notes = _find_encoding(file, encoding)
         with file.open(encoding=code, newline="") as stream:
             sample = "".join(islice(stream, _SAMPLE_LINES))[:_SAMPLE]
-        if not sample.strip():
+        if re.search(r"\w", sample) is None:
             raise DataError(f"{file} has no line with names of columns; write them into the first line")
-        options = {name for names in wanted for name in names}
-        marks = _SEPARATORS if separator is None else [separator]
-        shapes = [shape for mark in marks if (shape := _shape(sample, mark, options)) is not None]
-        if separator is None:
-            shapes = sorted((one for one in shapes if len(one.rows[one.place][1]) > 1), reverse=True)
+        shapes = [_shape(sample, mark, wanted) for mark in ([separator] if separator else _SEPARATORS)]
+        shapes = sorted((one for one in shapes if separator or len(one.rows[one.place][1]) > 1), reverse=True)
         if not shapes:
             raise DataError(
                 f"{file}: no separator is found in {sample.split()[0][:60]!r}; tried ',' ';' tab and '|'. "
@@ -200,18 +168,19 @@ class Header:
         with self.file.open(encoding=self.encoding, newline="") as stream:
             rows = dropwhile(lambda row: row[0] <= last, _rows(stream, self.separator, self.file))
             while block := list(islice(rows, _BLOCK)):
-                odd = [(line, row) for line, row in block if len(row) != count]
-                trailing |= bool(odd)
-                for line, row in odd:
+                for line, row in block:
+                    if len(row) == count:
+                        continue
                     if len(row) != count + 1 or row[-1].strip():
                         raise DataError(
                             f"{self.file}: the header has {count} fields, line {line} has {len(row)}; repair "
                             f"it (is {self.separator!r} the separator?)"
                         )
+                    trailing = True
                 lines += [line for line, _ in block]
                 for name, place in places.items():
-                    texts, kind = [row[place] for _, row in block], roles.cells.decimal
-                    blocks[name].append(_block(texts, kind if name in roles.numbers else None))
+                    mark = roles.cells.decimal if name in roles.numbers else None
+                    blocks[name].append(_block([row[place] for _, row in block], mark))
         if not lines:
             raise DataError(f"{self.file}: there are no rows after the header; write at least two")
         if (self.separator, roles.cells.decimal) != (",", "."):
@@ -261,35 +230,39 @@ def _decimal(headers: Sequence[Header], roles: Roles) -> str:
         if k < len(row)
     ]
     commas = [(file, one) for file, one in found if _COMMA.fullmatch(one)]
-    dots = [(file, one) for file, one in found if _DOT.fullmatch(one)]
-    if commas and dots:
-        both = f"',' as in {commas[0][1]!r} or '.' as in {dots[0][1]!r}"
-        raise DataError(f"{commas[0][0]}: the decimal mark may be {both}; name the decimal mark")
-    if commas and all(_MAYBE_THOUSANDS.fullmatch(one) for _, one in commas):
-        file, either = commas[0][0], "may have a decimal or a thousands comma"
-        raise DataError(f"{file}: {commas[0][1]!r} {either}; name the decimal mark")
-    return "," if commas else "."
+    dots = [one for _, one in found if _DOT.fullmatch(one)]
+    if not commas:
+        return "."
+    file, first = commas[0]
+    if dots:
+        both = f"',' as in {first!r} or '.' as in {dots[0]!r}"
+        raise DataError(f"{file}: the decimal mark may be {both}; name the decimal mark")
+    if all(_MAYBE_THOUSANDS.fullmatch(one) for _, one in commas):
+        either = "may have a decimal or a thousands comma"
+        raise DataError(f"{file}: {first!r} {either}; name the decimal mark")
+    return ","
 
 
 def _find_encoding(file: Path, encoding: str | None) -> tuple[str, tuple[str, ...]]:
     """Return the encoding of a file: that of its mark, else UTF-8, else cp1252 with a note."""
-    fault = ""
     with file.open("rb") as stream:
         start = stream.read(4)
     marked = [name for mark, name in _MARKS if start.startswith(mark)]
-    codes = [encoding] if encoding else marked or ["utf-8", "cp1252"]
+    codes, faults = [encoding] if encoding else marked or ["utf-8", "cp1252"], list[str]()
     for code in codes:
         try:
-            found = _fault(file, code)
+            fault = _fault(file, code)
         except LookupError:
             raise ArgumentError(f"the encoding is {code!r}; give a known one, e.g. cp1252") from None
-        if not found:
-            why = f", as it is not UTF-8 ({fault})" if fault else ""
-            told = encoding is None and code not in ("utf-8", "utf-8-sig")
+        if not fault:
+            why = f", as it is not UTF-8 ({faults[0]})" if faults else ""
+            told = encoding is None and not code.startswith("utf-8")
             return code, (f"encoding {code}{why}",) if told else ()
-        fault = fault or found
+        faults.append(fault)
     tried = " nor in ".join(codes)
-    raise DataError(f"{file} is not text in {tried} ({fault}); name its encoding, or save it again as UTF-8")
+    raise DataError(
+        f"{file} is not text in {tried} ({faults[0]}); name its encoding, or save it again as UTF-8"
+    )
 
 
 def _fault(file: Path, code: str) -> str:
@@ -307,14 +280,15 @@ def _fault(file: Path, code: str) -> str:
 
 
 def _rows(lines: Iterable[str], separator: str, file: Path | None = None) -> Iterator[Row]:
-    """Yield the rows that are not blank."""
+    """Yield the rows that are not blank; a sample, which is of no file, may end within a row."""
     reader = csv.reader(lines, delimiter=separator)
     try:
         for row in reader:
             if len(row) > 1 or (row and row[0].strip()):
                 yield reader.line_num, row
     except csv.Error as error:
-        raise DataError(f"{file} is not a table of text ({error}); export it again") from error
+        if file is not None:
+            raise DataError(f"{file} is not a table of text ({error}); export it again") from error
 
 
 class _Shape(NamedTuple):
@@ -328,21 +302,22 @@ class _Shape(NamedTuple):
     rows: list[Row]
 
 
-def _shape(sample: str, mark: str, options: set[str]) -> _Shape | None:
-    """Return the rows of a sample and their header; None where a separator gives none."""
-    try:
-        rows = [one for one in _rows(StringIO(sample, newline=""), mark) if any(map(str.strip, one[1]))]
-    except DataError:
-        return None
-    widths = Counter(len(row) for _, row in rows)
-    usual = max((width for width in widths if width > 1), key=lambda width: widths[width], default=1)
-    place = next(k for k, (_, row) in enumerate(rows) if len(row) == usual or usual == 1)
-    # The usual number of fields may be that of the rows alone: names are no numbers.
-    while place > 0 and any(map(_PLAIN.is_number, rows[place][1])):
-        place -= 1
-    named = [len(options.intersection(map(_name, row))) for _, row in rows] if options else [0]
-    if max(named):
-        place = named.index(max(named))
+def _shape(sample: str, mark: str, wanted: Collection[str]) -> _Shape:
+    """Return the rows of a sample and their header."""
+    cut = _rows(StringIO(sample, newline=""), mark)
+    rows = [one for one in cut if any(map(str.strip, one[1]))] or [(1, [""])]
+    widths = Counter(len(row) for _, row in rows if len(row) > 1)
+    usual = max(widths, key=widths.__getitem__, default=1)
+    named = [len({*wanted}.intersection(map(_name, row))) for _, row in rows]
+    # Every row may end with a separator, unlike the names; names are no numbers.
+    texts = [
+        sum(bool(cell.strip()) and not _PLAIN.is_number(cell) for cell in row)
+        if usual - 1 <= len(row) <= usual
+        else 0
+        for _, row in rows
+    ]
+    order = named if any(named) else texts
+    place = order.index(max(order))
     width, after = len(rows[place][1]), rows[place + 1 :]
     agreement = sum(width <= len(row) <= width + 1 for _, row in after) / max(len(after), 1)
     return _Shape(max(named), agreement, -place, mark, place, rows)
@@ -363,23 +338,12 @@ def _block(texts: list[str], decimal: str | None) -> Array:
     return np.array(texts, dtype=object)
 
 
-def _plain(texts: Array) -> Array:
-    """Return a column of flags, episodes or times: whole numbers or numbers if all cells hold some."""
-    for kind in (int, float):
-        with suppress(ValueError, OverflowError):
-            found = np.array([kind(text) for text in texts])
-            if found.dtype.kind in "iuf" and not np.isnan(found).any():
-                return found
-    return np.array([text.strip() for text in texts], dtype=object)
-
-
 def _check_names(headers: Sequence[Header], roles: Roles) -> None:
     """Refuse files whose columns differ, and a needed column that a file has twice."""
     first = headers[0]
     for other in headers:
         for here, there in ((first, other), (other, first)):
-            known = set(there.names)
-            if missing := [name for name in here.names if name and name not in known]:
+            if missing := [name for name in here.names if name and name not in there.names]:
                 raise DataError(
                     f"{there.file} has no column {missing[0]!r}, which {here.file} has; its columns are "
                     f"{listed(there.names)}. Export the files alike, or read them one by one"

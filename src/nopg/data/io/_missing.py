@@ -18,12 +18,10 @@ _RULE = re.compile(r"(refuse|drop)|(hold|interpolate)(?:[ :]+(\d+))?")
 
 
 class Rule(NamedTuple):
-    """What is done about the missing values of a column.
+    """What is done about missing values: "refuse", "drop" their rows, "hold" the last value, "interpolate".
 
-    Attributes:
-        kind: "refuse" them, "drop" their rows, "hold" the last value, or "interpolate" between two.
-        rows: Largest number of successive rows to repair; None for as many as are no gap.
-        declared: Whether the user stated it.
+    `rows` is the largest number of successive rows to repair, None for as many as are no gap; `declared` is
+    whether the user stated the rule.
     """
 
     kind: str
@@ -76,11 +74,8 @@ def repair_missing(
     A stretch of missing values is repaired if it has at most as many rows as the rule says and a value of
     the same run before it; for interpolation, and for actions and rewards, also one after it. A rule without
     a number repairs as many rows as `gap_factor` times the usual distance of the column's values. `runs`
-    (n−1,) is True where row i+1 continues the run of row i.
-
-    Returns:
-        The repaired recording; whether a step may lead to a row, and whether one may begin at it, shape (n,);
-        and for how many rows a state is held at runtime, by name.
+    (n−1,) is True where row i+1 continues the run of row i. With the recording come whether a step may lead
+    to a row and may begin at it, each (n,), and for how many rows a state is held at runtime, by name.
     """
     run: IntArray = np.cumsum(np.insert(~runs, 0, False))
     times = log.rows.get("times", np.arange(len(run), dtype=np.float64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,8 +16,7 @@ from nopg.data._checks import Source
 from nopg.data._transitions import Transitions
 from nopg.data.io._files import Paths, extra, find_files, source_name
 from nopg.data.io._roles import Columns, Roles, Settings, resolve_columns, split_arguments
-from nopg.data.io._tables import KEY, Table, completed, named_columns, plain_column, record, take_from
-from nopg.data.io._transitions import to_transitions
+from nopg.data.io._tables import KEY, Table, completed, named_columns, plain_column, transitions_of
 from nopg.errors import ArgumentError, DataError
 
 _GROUP_ROWS = 1 << 16
@@ -41,8 +40,7 @@ def read_parquet(
         part: Read one part only: its number, from 0, and the number of parts.
         columns: As in `from_dataframe`; none is needed for a file of `write_parquet`.
     """
-    found = _load(path, part, columns)
-    return found.transitions(found.table, found.file_starts, found.source)
+    return _load(path, part, columns).transitions()
 
 
 def read_parquet_by(
@@ -63,12 +61,11 @@ def read_parquet_by(
     result = {}
     for k in first.argsort():
         own = number == k
-        if own.sum() == 1 and found.roles.next_states is None:
-            continue
-        table = {name: values[own] for name, values in found.table.items()}
-        starts = {int(own[:row].sum()) for row in found.file_starts} - {0, int(own.sum())}
-        source = f"{found.source}, {by} {names[k]}"
-        result[str(names[k])] = found.transitions(table, sorted(starts), source)
+        if own.sum() > 1 or found.roles.next_states is not None:
+            starts = {int(own[:row].sum()) for row in found.file_starts} - {0, int(own.sum())}
+            table = {name: values[own] for name, values in found.table.items()}
+            part_of = replace(found, table=table, file_starts=sorted(starts))
+            result[str(names[k])] = replace(part_of, source=f"{found.source}, {by} {names[k]}").transitions()
     return result
 
 
@@ -97,12 +94,16 @@ class _Loaded:
     file_starts: Sequence[int]
     part_start: int | None
 
-    def transitions(self, table: Table, file_starts: Sequence[int], source: str) -> Transitions:
-        """Return the transitions of a table, which is empty then."""
-        read, starts = take_from(table, self.roles), tuple(file_starts)
-        settings, first = self.settings.copy(), self.part_start
-        log = record(read, self.roles, Source(source), settings, file_starts=starts, part_start=first)
-        return to_transitions(log, **settings)
+    def transitions(self) -> Transitions:
+        """Return the transitions of the table, which is empty then."""
+        return transitions_of(
+            self.table,
+            self.roles,
+            Source(self.source),
+            self.settings.copy(),
+            file_starts=self.file_starts,
+            part_start=self.part_start,
+        )
 
 
 def _load(

@@ -66,51 +66,32 @@ class Columns(Settings, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The columns of every role, None where a role is not filled, and what they are called from then on.
-
-    `done` is a column that says "ended" without saying how. A reward that is no column is a formula.
-    """
+    """The columns of every role; `single` those of one column, `names` what states and actions are called."""
 
     states: tuple[str, ...]
     actions: tuple[str, ...]
-    reward: str | None
-    formula: str | None
     next_states: tuple[str, ...] | None
-    terminated: str | None
-    truncated: str | None
-    done: str | None
-    episode: str | None
-    time: str | None
-    weight: str | None
-    begins: str | None
-    state_names: tuple[str, ...]
-    action_names: tuple[str, ...]
+    single: Mapping[str, str]
+    formula: str | None
+    names: tuple[tuple[str, ...], tuple[str, ...]]
     cells: CellFormat = field(default_factory=CellFormat)
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The columns that must hold real numbers."""
-        single = (name for name in (self.reward, self.weight) if name is not None)
+        single = (self.single[role] for role in ("reward", "weight") if role in self.single)
         return (*self.states, *self.actions, *(self.next_states or ()), *single)
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """The columns of flags, episodes and times."""
-        names = (self.terminated, self.truncated, self.done, self.begins, self.episode, self.time)
-        return tuple(name for name in names if name is not None)
-
-    def units_of(self, units: Mapping[str, str], of_time: Collection[str]) -> dict[str, str]:
-        """Return units of columns by what these are called; that of the time if it is one of times."""
-        names = dict(zip((*self.states, *self.actions), (*self.state_names, *self.action_names), strict=True))
-        names |= {} if self.reward is None else {self.reward: "reward"}
-        if self.time is not None and self.time not in names and units.get(self.time) in of_time:
-            names[self.time] = self.time
-        return {names[name]: unit for name, unit in units.items() if name in names}
 
     @property
     def needed(self) -> tuple[str, ...]:
         """Every column that must be read, once."""
-        return tuple(dict.fromkeys((*self.numbers, *self.others)))
+        return tuple(dict.fromkeys((*self.numbers, *self.single.values())))
+
+    def units_of(self, units: Mapping[str, str]) -> dict[str, str]:
+        """Return units of columns of a table by what these are called; that of the time under "time"."""
+        names = {self.single[role]: role for role in ("time", "reward") if role in self.single}
+        names |= zip((*self.states, *self.actions), (*self.names[0], *self.names[1]), strict=True)
+        return {names[name]: unit for name, unit in units.items() if name in names}
 
 
 def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, Any], Settings]:
@@ -127,66 +108,56 @@ def split_arguments(given: Mapping[str, Any], known: type) -> tuple[dict[str, An
     return roles, cast(Settings, settings)
 
 
-def named_in(given: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return the columns that the arguments of a reader name, each with what it may be called in a table."""
-    found: list[tuple[str, ...]] = []
+def wanted_names(given: Mapping[str, Any]) -> set[str]:
+    """Return the columns that the arguments of a reader name, by what they may be called in a table."""
+    found = set[str]()
     for role in ("states", "actions", "next_states", *_SINGLE):
         value = given.get(role)
-        names = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else []
-        for name in names:
-            if isinstance(name, str) and (role, name) != ("next_states", "shift"):
-                column = name.partition("=")[2].strip()
-                found.append((name, column) if column and role in ("states", "actions") else (name,))
-    return found
+        for name in [value] if isinstance(value, str) else value if isinstance(value, Sequence) else []:
+            if isinstance(name, str):
+                found |= {name, name.partition("=")[2].strip()}
+    return found - {"", "shift"}
 
 
 def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Columns]) -> Roles:
     """Return the roles of the columns of a table, all of which exist; see `from_dataframe`."""
-    known = set(available)
+    known, given = set(available), cast(Mapping[str, Any], columns)
     state_names, states = _aliases(_listed("states", columns.get("states"), source), known)
     action_names, actions = _aliases(_listed("actions", columns.get("actions"), source), known)
     check_names((*state_names, *action_names), f"{source}: ")
     reward = NO_REWARD if columns.get("reward") is False else columns.get("reward")
     if not isinstance(reward, str):
         raise DataError(f"{source}: the reward is {reward!r}; name its column, or give a formula")
-    weight, begins = columns.get("weight"), columns.get("begins")
-    following, usual = columns.get("next_states"), [f"next_{name}" for name in states]
-    if following is None and set(usual) <= known - {*actions, reward, weight}:
-        _log.info("%s: columns %s are taken as next states", source, usual)
-        following = usual
+    single = {role: name for role in ("time", "weight", "begins") if (name := given.get(role))}
+    taken = {*states, *actions, *single.values(), reward} - {single.get("time")}
+    following, named = columns.get("next_states"), [f"next_{name}" for name in states]
+    if following is None and {*named} <= known - taken:
+        _log.info("%s: columns %s are taken as next states", source, named)
+        following = named
     next_states = None if following in (None, "shift") else _listed("next_states", following, source)
     if next_states is not None and len(next_states) != len(states):
         raise DataError(
             f"{source}: {len(states)} state columns but {len(next_states)} next-state columns "
             f"{list(next_states)}; give one for each, in the same order, or 'shift'"
         )
-    free = known - {*states, *actions, reward, weight, begins}
-    found: dict[str, Any] = {"done": None}
+    usual = {
+        role: next((name for name in names if name in known - taken), None)
+        for role, names in _USUAL_NAMES.items()
+    }
     for role in ("terminated", "truncated", "episode"):
-        name = cast(Any, columns).get(role)
-        if name is None and (name := _usual(role, free)) is not None:
+        name = given.get(role)
+        if name is None and (name := usual[role]) is not None:
             _log.info("%s: column %r is taken as %s", source, name, role)
-        found[role] = name or None
-    if found["terminated"] is None and columns.get("terminated") is None:
-        found["done"] = _usual("done", free)
-        if found["done"] is not None and found["truncated"] is None:
+        single |= {role: name} if name else {}
+    if (done := usual["done"]) is not None and "terminated" not in single and given.get("terminated") is None:
+        single["done"] = done
+        if "truncated" not in single:
             hint = "if time limits set it too, name the columns of terminations and truncations"
-            _log.warning("%s: column %r is taken as terminated; %s", source, found["done"], hint)
-    is_column = reward in known or reward.isidentifier()
-    roles = Roles(
-        states=states,
-        actions=actions,
-        reward=reward if is_column else None,
-        formula=None if is_column else reward,
-        next_states=next_states,
-        time=columns.get("time"),
-        weight=weight,
-        begins=begins,
-        state_names=state_names,
-        action_names=action_names,
-        cells=CellFormat.of(columns),
-        **found,
-    )
+            _log.warning("%s: column %r is taken as terminated; %s", source, done, hint)
+    formula = None if reward in known or reward.isidentifier() else reward
+    single |= {} if formula else {"reward": reward}
+    names, cells = (state_names, action_names), CellFormat.of(columns)
+    roles = Roles(states, actions, next_states, single, formula, names, cells)
     if missing := [name for name in roles.needed if name not in known]:
         close = difflib.get_close_matches(missing[0], available, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
@@ -205,10 +176,6 @@ def _aliases(texts: Sequence[str], known: Collection[str]) -> tuple[tuple[str, .
         alias, equals, column = (part.strip() for part in text.partition("="))
         pairs.append((alias, column) if text not in known and alias and equals and column else (text, text))
     return tuple(alias for alias, _ in pairs), tuple(column for _, column in pairs)
-
-
-def _usual(role: str, available: Collection[str]) -> str | None:
-    return next((name for name in _USUAL_NAMES[role] if name in available), None)
 
 
 def _listed(role: str, names: Any, source: str) -> tuple[str, ...]:

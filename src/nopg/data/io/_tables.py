@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -89,17 +89,13 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
     import pandas as pd
 
     source = Source("the table")
-    read: Callable[[str], Array]
     if not isinstance(frame, pd.DataFrame) and not hasattr(frame, "__arrow_c_stream__"):
         frame = frame.to_pandas() if hasattr(frame, "to_pandas") else frame
     if isinstance(frame, pd.DataFrame):
-        names = [str(name) for name in frame.columns]
-        read = lambda name: plain_values(frame.iloc[:, names.index(name)])  # noqa: E731
+        names, metadata = [str(name) for name in frame.columns], None
     elif hasattr(frame, "__arrow_c_stream__"):
-        table = extra("pyarrow").table(frame)
-        names = [str(name) for name in table.column_names]
-        columns = completed(columns, table.schema.metadata, str(source))  # type: ignore[assignment]
-        read = lambda name: plain_column(table.column(name), name, str(source))  # noqa: E731
+        frame = extra("pyarrow").table(frame)
+        names, metadata = [str(name) for name in frame.column_names], frame.schema.metadata
     else:
         raise DataError(
             f"frame is a {type(frame).__name__}; give a table of pandas, Polars, pyarrow or DuckDB (a Polars "
@@ -107,9 +103,15 @@ def from_dataframe(frame: Any, **columns: Unpack[Columns]) -> Transitions:
         )
     if repeated := sorted(name for name, number in Counter(names).items() if number > 1):
         raise DataError(f"{source}: columns {repeated} appear twice; rename or drop one of each")
-    given, settings = split_arguments(columns, Columns)
+    given, settings = split_arguments(completed(columns, metadata, str(source)), Columns)
     roles = resolve_columns(names, str(source), **given)
-    return to_transitions(record(read, roles, source, settings), **settings)
+    table = {
+        name: plain_values(frame.iloc[:, names.index(name)])
+        if isinstance(frame, pd.DataFrame)
+        else plain_column(frame.column(name), name, str(source))
+        for name in roles.needed
+    }
+    return transitions_of(table, roles, source, settings)
 
 
 def to_dataframe(data: Transitions) -> pd.DataFrame:
@@ -131,44 +133,25 @@ def named_columns(data: Transitions) -> Table:
     return {name: values.numpy() for name, values in columns}
 
 
-def record(
-    read: Callable[[str], Array],
+def transitions_of(
+    table: Table,
     roles: Roles,
     source: Source,
     settings: Settings,
     *,
-    file_starts: tuple[int, ...] = (),
+    file_starts: Sequence[int] = (),
     part_start: int | None = None,
     notes: tuple[str, ...] = (),
-) -> Recording:
-    """Return the recording that columns of known roles hold.
+) -> Transitions:
+    """Return the transitions of the needed columns of a table, which loses those of numbers to save memory.
 
-    `read` returns a column by name; columns of numbers are read after all others. The unit of the time is
-    taken out of the settings. `file_starts` are rows at
-    which another file starts; `part_start` is the first row of a part among all rows, None for the whole.
+    `file_starts` are rows at which another file starts; `part_start` is the first row of a part among all
+    rows, None for the whole.
     """
-    words = dict[str, int]()
-    flags = {
-        role: flag_column(read(name), name, source)
-        for role in ("terminated", "truncated", "done", "begins")
-        if (name := getattr(roles, role)) is not None
-    }
-    rows: dict[str, Array] = {}
-    new_episodes_from = part_start or 0
-    if roles.episode is not None:
-        values = read(roles.episode)
-        rows["episodes"] = episode_column(values, roles.episode, source)
-        if values.dtype.kind not in "iubf":
-            rows["episodes"] += new_episodes_from  # names are numbered in order of appearance
-        elif part_start is not None:
-            new_episodes_from += _BEYOND_GIVEN_NUMBERS
-    if roles.time is not None:
-        times, dated, said = time_column(read(roles.time), roles.time, source, roles.cells)
-        rows["times"] = times * _unit_of_time(roles, settings, source, dated=dated)
-        notes += tuple(f"{roles.time}: {note}" for note in said)
+    words, rows, single = dict[str, int](), Table(), roles.single
 
     def numbers(name: str) -> Array:
-        values, found = number_column(read(name), name, source, roles.cells)
+        values, found = number_column(table.pop(name), name, source, roles.cells)
         missing = int(np.isnan(values).sum())
         if empty := missing - sum(count for what, count in found.items() if what.startswith("missing")):
             found["empty"] = empty
@@ -178,56 +161,58 @@ def record(
         words.update({f"{name}: {what}": count for what, count in found.items()})
         return values
 
-    def matrix(names: tuple[str, ...]) -> Array:
-        block = np.empty((0, len(names)))
-        for k, name in enumerate(names):
-            values = numbers(name)
-            block = np.empty((len(values), len(names))) if k == 0 else block
-            block[:, k] = values
-        return block
-
-    rows |= {"states": matrix(roles.states), "actions": matrix(roles.actions)}
-    count = len(rows["states"])
-    rows["rewards"] = np.zeros(count) if roles.reward is None else np.array(numbers(roles.reward))
+    flags = {
+        role: flag_column(table[single[role]], single[role], source)
+        for role in ("terminated", "truncated", "done", "begins")
+        if role in single
+    }
+    first_new = part_start or 0
+    if name := single.get("episode"):
+        rows["episodes"] = episode_column(table[name], name, source)
+        if table[name].dtype.kind not in "iubf":
+            rows["episodes"] += first_new  # names are numbered in order of appearance
+        elif part_start is not None:
+            first_new += _BEYOND_GIVEN_NUMBERS
+    if name := single.get("time"):
+        times, dated, said = time_column(table[name], name, source, roles.cells)
+        rows["times"] = times * _unit_of_time(roles, settings, dated=dated)
+        notes += tuple(f"{name}: {note}" for note in said)
+    rows["states"] = np.stack([numbers(name) for name in roles.states], axis=1)
+    rows["actions"] = np.stack([numbers(name) for name in roles.actions], axis=1)
+    none = np.zeros(len(rows["states"]))
+    rows["rewards"] = numbers(single["reward"]) if "reward" in single else none.copy()
     if roles.next_states is not None:
-        rows["next_states"] = matrix(roles.next_states)
-    if roles.weight is not None:
-        rows["weights"] = np.array(numbers(roles.weight))
-    none, cut = np.zeros(count, dtype=np.bool_), flags.get("truncated")
-    ends = flags.get("terminated", none)
-    if "done" in flags:
-        ends = flags["done"] if cut is None else flags["done"] & ~cut
-    rows |= {"terminated": ends, "truncated": none if cut is None else cut}
-    rows |= {name: part for name, part in flags.items() if name == "begins"}
-    return Recording(
+        rows["next_states"] = np.stack([numbers(name) for name in roles.next_states], axis=1)
+    if "weight" in single:
+        rows["weights"] = numbers(single["weight"])
+    cut = flags.get("truncated", none > 0)
+    rows["terminated"] = flags.get("terminated", flags.get("done", none > 0) & ~cut)
+    rows["truncated"] = cut
+    rows |= {"begins": flags["begins"]} if "begins" in flags else {}
+    log = Recording(
         source,
-        name_columns(roles.state_names, roles.action_names, (len(roles.states), len(roles.actions))),
+        name_columns(*roles.names, (len(roles.states), len(roles.actions))),
         rows,
-        file_starts=file_starts,
-        new_episodes_from=new_episodes_from,
+        file_starts=tuple(file_starts),
+        new_episodes_from=first_new,
         formula=roles.formula,
-        reward_name=roles.reward or "reward",
+        reward_name=single.get("reward", "reward"),
         repairs=Repairs(words, notes),
     )
+    return to_transitions(log, **settings)
 
 
-def _unit_of_time(roles: Roles, settings: Settings, source: Source, *, dated: bool) -> float:
-    """Return the seconds in the unit of the time, which stands under its name or "time" in the settings."""
-    units, columns = dict(settings.get("units") or {}), {*roles.state_names, *roles.action_names}
-    given = [name for name in (roles.time, "time") if name in units]
-    if not given:
-        return 1.0
+def _unit_of_time(roles: Roles, settings: Settings, *, dated: bool) -> float:
+    """Return the seconds in the unit of the time, which is taken out of the settings."""
+    units, columns = dict(settings.get("units") or {}), {*roles.names[0], *roles.names[1]}
+    given = [name for name in (roles.single["time"], "time") if name in units]
     settings["units"] = {name: one for name, one in units.items() if name not in given or name in columns}
+    if not given or dated:
+        return 1.0
     if (unit := units[given[0]]) not in TIME_UNITS:
-        raise DataError(f"the unit of the time is {unit!r}; give one of {', '.join(TIME_UNITS)}")
-    if dated:
-        raise DataError(f"the time of {source} holds dates; they need no unit such as {unit!r}")
+        known = ", ".join(TIME_UNITS)
+        raise DataError(f"the unit of the time is {unit!r}; give one of {known}: units={{'time': 's'}}")
     return TIME_UNITS[unit]
-
-
-def take_from(table: Table, roles: Roles) -> Callable[[str], Array]:
-    """Return a `read` that removes columns of numbers from a table, to save memory."""
-    return lambda name: table[name] if name in roles.others else table.pop(name)
 
 
 def plain_values(column: pd.Series[Any]) -> Array:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from dataclasses import replace
+from typing import Any, NamedTuple, Unpack, cast
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from nopg._columns import GAP_FACTOR
@@ -22,21 +21,15 @@ from nopg.data.io._roles import Settings
 from nopg.errors import ArgumentError, DataError
 
 _log = logging.getLogger(__name__)
-_CHUNK = 1 << 16
 _TAKEN_OVER = "one long recording: the task may start in any row, unless its starts are set to episodes"
 
 
-@dataclass(frozen=True, slots=True)
-class Shifted:
+class Shifted(NamedTuple):
     """Which of n rows are transitions to their next rows.
 
-    Attributes:
-        kept: True for the m rows that are transitions, shape (n,).
-        linked: True for those whose next state is the state of the next row, shape (n,); the others ended in
-            a terminal state that was not recorded.
-        terminated: True at terminal transitions, shape (m,).
-        truncated: True where the recording ended, shape (m,).
-        segments: Number of the unbroken segment of each transition, from 0, shape (m,).
+    `kept` (n,) are; of those `linked` (n,) have the state of the next row as next state, the others ended in
+    a terminal state that was not recorded. Of the m kept ones (m,) flags of ends, and numbers of unbroken
+    segments from 0.
     """
 
     kept: BoolArray
@@ -95,13 +88,9 @@ def start_rows(rows: IntArray, continues: BoolArray, linked: BoolArray, most_los
     """Return which of m transitions start the task; None if every unbroken segment does.
 
     An episode starts at the first transition after its beginning, unless more than `most_lost` rows are
-    missing before it. If no episode has such a start, all segments count.
-
-    Args:
-        rows: Row of the log of each transition, ascending, shape (m,).
-        continues: True where row i+1 of the log belongs to the episode of row i, shape (n−1,).
-        linked: True where, moreover, a transition leads from row i to row i+1, shape (n−1,).
-        most_lost: Number of rows.
+    missing before it. If no episode has such a start, all segments count. `rows` (m,) are those of the log,
+    ascending; row i+1 `continues` (n−1,) the episode of row i, and is `linked` (n−1,) where a transition
+    leads to it.
     """
     beginnings = np.flatnonzero(np.insert(~continues, 0, True))
     episode = np.searchsorted(beginnings, rows, side="right") - 1
@@ -138,20 +127,20 @@ def to_transitions(log: Recording, **settings: Unpack[Settings]) -> Transitions:
                 f"{log.source}: no row has a next state: {len(idle)} row{s} unconnected. Name the columns "
                 "of the next states, or the column of the episode"
             )
-        following = np.flatnonzero(found.kept)
-        following += found.linked[following]
     else:
         found = _logged(log, recorded, connected)
-    parts = {name: part for name, part in log.rows.items() if name not in ("times", "number", "episodes")}
+    numbers = log.rows.get("number", np.arange(len(idle)))
+    others = ("times", "number", "episodes")
+    kept = {name: part[found.kept] for name, part in log.rows.items() if name not in others}
+    kept |= {"terminated": found.terminated, "truncated": found.truncated}
     if in_sequence:
-        parts["next_states"] = log.rows["states"][following]
-        del following
+        following = np.flatnonzero(found.kept)
+        kept["next_states"] = log.rows["states"][following + found.linked[following]]
     usable = finite_rows(
-        parts,
+        kept,
         log.names,
         [name for name, rule in rules.items() if rule.kind != "refuse"],
-        kept=found.kept,
-        order=log.rows.get("number"),
+        rows=numbers[found.kept],
         source=log.source,
         reward=log.reward_name,
         advice="state a rule for missing values: 'drop', 'hold 5' or 'interpolate 3'",
@@ -162,20 +151,14 @@ def to_transitions(log: Recording, **settings: Unpack[Settings]) -> Transitions:
         starts = start_rows(rows, recorded & ~(ends | idle)[:-1], found.linked[:-1], gap_factor)
     if not in_sequence and (lost := int((~usable).sum())):
         log = log.noted(Repairs({LEFT_OUT: lost}))
-    kept = {name: _compact(part, found.kept) for name, part in parts.items() if name != "next_states"}
-    kept |= {"terminated": found.terminated, "truncated": found.truncated}
-    kept["next_states"] = parts["next_states"]
-    if (numbers := _episodes(log, found, in_sequence=in_sequence)) is not None:
-        kept["episodes"] = numbers
+    if (episodes := _episodes(log, found, in_sequence=in_sequence)) is not None:
+        kept["episodes"] = episodes
     derived = dict(settings.get("derived") or {})
-    held = {name: rows for name, rows in hold.items() if name not in derived}
+    held = {name: count for name, count in hold.items() if name not in derived}
     schema = declared_schema(
         log.names,
+        **{name: cast(Any, settings).get(name) for name in ("units", "bounds", "levels", "exogenous")},
         angles=angles,
-        units=settings.get("units"),
-        bounds=settings.get("bounds"),
-        levels=settings.get("levels"),
-        exogenous=settings.get("exogenous"),
         derived=derived,
         interval=interval,
         hold={**(settings.get("hold") or {}), **held},
@@ -184,16 +167,6 @@ def to_transitions(log: Recording, **settings: Unpack[Settings]) -> Transitions:
     for line in str(data.repairs).splitlines():
         _log.info("%s: %s", log.source, line)
     return data if log.formula is None else data.with_reward(log.formula)
-
-
-def _compact(array: npt.NDArray[Any], kept: BoolArray) -> npt.NDArray[Any]:
-    """Return the kept rows, moved to the front of the array itself to save memory."""
-    filled = 0
-    for start in range(0, len(array), _CHUNK):
-        chosen = array[start : start + _CHUNK][kept[start : start + _CHUNK]]
-        array[filled : filled + len(chosen)] = chosen
-        filled += len(chosen)
-    return array[:filled]
 
 
 def _logged(log: Recording, recorded: BoolArray, connected: BoolArray) -> Shifted:
