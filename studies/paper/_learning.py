@@ -84,16 +84,16 @@ class LearningStudy(Experiment):
         rows = min(self.curves[0].sizes) if online else run.rows
         data = some_of(recorded_demonstrations(), rows, run.seed) if recorded else task.data(rows, run.seed)
         snapshots = train(run, task, data)
-        evaluations = [task.evaluate(snapshot.controller, run.seed) for snapshot in snapshots]
+        returns = [task.mean_return(snapshot.controller, run.seed) for snapshot in snapshots]
         results: dict[str, Any] = {
             "evaluations": [
                 {
                     "updates": snapshot.updates,
                     "transitions": snapshot.transitions,
                     "seconds": round(snapshot.seconds, 3),
-                    "return": evaluation.mean,
+                    "return": mean,
                 }
-                for snapshot, evaluation in zip(snapshots, evaluations, strict=True)
+                for snapshot, mean in zip(snapshots, returns, strict=True)
             ],
         }
         if self.unit == "demonstrations":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from nopg._seeding import generator
-from nopg.data import Transitions
+from nopg.data import Schema, Transitions
 from nopg.envs import (
     CartPole,
     Environment,
@@ -17,9 +17,10 @@ from nopg.envs import (
     UniformAgent,
     collect,
     collect_grid,
+    simulate,
 )
 from nopg.errors import ArgumentError, DataError
-from nopg.evaluation import Evaluation, evaluate
+from nopg.evaluation import control_law
 from studies.baselines import LoggedEpisodes
 from studies.demonstrations import some_of, synthetic_demonstrations
 from studies.paper_data import PENDULUM_GRIDS, MixtureOfGaussians, log_density
@@ -87,9 +88,12 @@ class Task:
             data, lambda _, actions: log_density(behavior, actions, low=low, high=high)
         )
 
-    def evaluate(self, policy: object, seed: int) -> Evaluation:
-        """Run a controller by the task's protocol."""
-        return evaluate(policy, self.plant, episodes=self.episodes, steps=self.steps, seed=seed)
+    def mean_return(self, policy: object, seed: int) -> float:
+        """Return the mean return of a controller by the task's protocol."""
+        plant = self.plant
+        law = control_law(policy, Schema(plant.state_names, plant.action_names, dict(plant.angles)))
+        starts = plant.initial(self.episodes, rng=generator(seed, "evaluation"))
+        return float(simulate(plant, law, steps=self.steps, initial_states=starts).returns.mean())
 
 
 def grid_data(size: int, seed: int) -> Transitions:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium
 import pytest
 import torch
 
 from nopg._columns import Derived
 from nopg.data import Schema
 from nopg.envs import LQR, Pendulum, simulate
-from nopg.envs.gymnasium import GymnasiumEnvironment
 from nopg.errors import ObservationError
-from nopg.evaluation import evaluate
 from nopg.policies import LinearPolicy
 from nopg.training import Controller
 
@@ -58,18 +53,3 @@ def test_a_plant_may_have_more_columns_than_the_controller_measures() -> None:
     )
     with pytest.raises(ObservationError, match=r"3 numbers \(angle, velocity, speed\) for each of 1 plants"):
         simulate(LQR(), late(("angle", "velocity", "speed")), steps=3)
-
-
-def test_ours_and_gymnasium_give_the_same_returns_by_the_same_controller() -> None:
-    controller, plant = late(), Pendulum(start="upright")
-    ours = evaluate(controller, plant, episodes=1, steps=50, seed=0)
-
-    class Wrapped(gymnasium.Wrapper):
-        """An environment that hides ours, so that it is stepped one by one."""
-
-        @property
-        def unwrapped(self) -> Any:
-            return object()
-
-    theirs = evaluate(controller, Wrapped(GymnasiumEnvironment(plant)), episodes=2, steps=50, seed=0)
-    assert theirs.returns.tolist() == pytest.approx([ours.mean] * 2, abs=1e-9)

@@ -70,7 +70,10 @@ class Trajectories:
 
     def discounted_returns(self, discount: float) -> torch.Tensor:
         """Return Σₜ γᵗ rₜ of each episode, shape (m,); γ may be 1 because the episodes are finite."""
-        return discounted_sums(torch.where(self.alive, self.rewards, 0.0), discount)
+        if not 0 <= discount <= 1:
+            raise ArgumentError(f"discount must lie between 0 and 1, got {discount}; try 0.97")
+        weights = discount ** torch.arange(len(self.rewards), dtype=self.rewards.dtype)  # (T,)
+        return weights @ torch.where(self.alive, self.rewards, 0.0)
 
     def transitions(self, environment: Environment) -> Transitions:
         """Return the steps up to termination as a dataset, episode after episode.
@@ -113,14 +116,6 @@ def dataset(
         angles=environment.angles,
         **others,
     )
-
-
-def discounted_sums(rewards: torch.Tensor, discount: float) -> torch.Tensor:
-    """Return Σₜ γᵗ rₜ of rewards (T, m), shape (m,); γ may be 1."""
-    if not 0 <= discount <= 1:
-        raise ArgumentError(f"discount must lie between 0 and 1, got {discount}; try 0.97")
-    weights = discount ** torch.arange(len(rewards), dtype=rewards.dtype)  # (T,)
-    return weights @ rewards
 
 
 def simulate(

@@ -1,9 +1,8 @@
-"""Evaluate controllers: in an environment, from data alone, and over the states."""
+"""Evaluate controllers from data alone."""
 
 from nopg.evaluation._assessment import Assessment, Errors, Gain, Verdict
 from nopg.evaluation._comparison import Comparison, choose
 from nopg.evaluation._control_law import control_law
-from nopg.evaluation._evaluate import Evaluation, evaluate
 from nopg.evaluation._offline import OfflineEvaluator, compare, evaluate_offline
 from nopg.evaluation._other_log import LogEvaluation, evaluate_on_log, match_log
 from nopg.evaluation._risk import Risk
@@ -12,7 +11,6 @@ __all__ = [
     "Assessment",
     "Comparison",
     "Errors",
-    "Evaluation",
     "Gain",
     "LogEvaluation",
     "OfflineEvaluator",
@@ -21,7 +19,6 @@ __all__ = [
     "choose",
     "compare",
     "control_law",
-    "evaluate",
     "evaluate_offline",
     "evaluate_on_log",
     "match_log",
