@@ -10,6 +10,7 @@ from nopg.bellman import MultistepProblem
 from nopg.bellman._sampled import SampledGradient
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, ConstraintWarning
+from nopg.evaluation import OfflineEvaluator
 from nopg.models import LocalModel
 from nopg.policies import LinearPolicy
 from nopg.training import Constraint, ConstraintResult, TrainingResult
@@ -104,13 +105,18 @@ def test_a_slack_limit_has_no_price_and_changes_nothing(tank: Transitions, free:
     assert result.expected_return == free.expected_return
 
 
+def dual_of(constraint: Constraint, problem: MultistepProblem) -> DualAscent:
+    gradient = SampledGradient(problem, problem.starts)
+    return DualAscent([constraint], gradient, OfflineEvaluator.of(problem))
+
+
 @pytest.mark.parametrize("cost", ["level > 0.65", "rows"])
 def test_the_priced_return_falls_in_proportion_to_the_price(tank: Transitions, cost: str) -> None:
     constraint = Constraint(0.1 * tank.states[:, 0].square() if cost == "rows" else cost, 0.0)
     model = LocalModel(tank, costs=cost_columns([constraint], tank))
     problem = MultistepProblem.build(model, tank.starts, GAMMA)
 
-    dual = DualAscent([constraint], SampledGradient(problem, tank.starts))
+    dual = dual_of(constraint, problem)
 
     def priced(price: float) -> float:
         return dual.charged([price]).solve(LinearPolicy([[0.3]])).expected_return
@@ -154,7 +160,7 @@ def test_a_price_doubles_while_its_limit_is_exceeded_and_falls_by_the_root_once_
     tank: Transitions,
 ) -> None:
     problem = MultistepProblem.build(LocalModel(tank), tank.starts, GAMMA)
-    dual, found = DualAscent([Constraint("level > 1", 0.1)], SampledGradient(problem, tank.starts)), []
+    dual, found = dual_of(Constraint("level > 1", 0.1), problem), []
     for kept in (True, False, False, True, False, *[False] * 20):
         dual._change_prices([ConstraintResult("", 0.0, 0.0, None, 0.0, kept)])
         found.append(dual._prices[0] / dual._units[0])

@@ -85,7 +85,7 @@ def compare(
 def evaluate(run: Run, log: LogOptions, *, as_json: AsJson = False) -> None:
     """Check a predicted return by another log.
 
-    Shows the return that DATA alone predict, and the measured one if RUN was acting.
+    Shows the return that DATA alone predict. `nopg monitor` shows what a run has returned.
 
     Example: `nopg evaluate tank may.csv`
     """

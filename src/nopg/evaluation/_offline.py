@@ -46,9 +46,9 @@ class OfflineEvaluator:
     Args:
         data: The log; returns are those from its starts.
         discount: γ.
-        model: Model of the plant, such as the one a policy was trained on; by default fitted to the data.
-        reward: The reward as a function, where it is known and no model is given.
+        reward: The reward as a function of states, actions and next states, where it is known.
         unknown_value: Value of leaving the data; by default the worst return that logged rewards allow.
+        problem: The equation on a model that is fitted already, in place of a new one.
     """
 
     def __init__(
@@ -56,35 +56,32 @@ class OfflineEvaluator:
         data: Transitions,
         discount: float,
         *,
-        model: LocalModel | None = None,
         reward: RewardFunction | None = None,
         unknown_value: float | None = None,
+        problem: MultistepProblem | None = None,
     ) -> None:
-        check_log(data)
-        self.problem = MultistepProblem.build(
-            model or LocalModel(data, reward=reward), StartSet.of(data), discount, unknown_value=unknown_value
-        )
-        self.data, self.discount = data, self.problem.discount
+        if problem is None:
+            check_log(data)
+            model, starts = LocalModel(data, reward=reward), StartSet.of(data)
+            problem = MultistepProblem.build(model, starts, discount, unknown_value=unknown_value)
+        self.problem, self.model = problem, problem.model
+        self.data, self.discount = data, problem.discount
         self._logged = dict[int | None, Assessment]()
 
     @classmethod
     def of(cls, problem: MultistepProblem) -> OfflineEvaluator:
         """Return the evaluator on the model of a problem, with its starts."""
-        v = problem.unknown_value
-        return cls(problem.data, problem.discount, model=problem.model, unknown_value=v)
+        return cls(problem.data, problem.discount, problem=problem)
+
+    def starting_as(self, data: Transitions) -> OfflineEvaluator:
+        """Return the evaluator on the same model from the starts of other data, or of these with others."""
+        problem = self.problem.replace(start_set=StartSet.of(data))
+        return OfflineEvaluator(data, self.discount, problem=problem)
 
     def at_further_set_points(self) -> OfflineEvaluator:
         """Return the evaluator from starts at other set points too; itself where the log holds none."""
         further = with_further_set_points(self.data)
-        if further is None:
-            return self
-        v = self.problem.unknown_value
-        return OfflineEvaluator(further, self.discount, model=self.model, unknown_value=v)
-
-    @property
-    def model(self) -> LocalModel:
-        """The model of the plant."""
-        return self.problem.model
+        return self if further is None else self.starting_as(further)
 
     def assess(self, policy: Any, *, parts: int | None = None) -> Assessment:
         """Return the predicted return of a controller with its interval and verdict.

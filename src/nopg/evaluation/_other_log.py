@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -10,16 +9,12 @@ import torch
 
 from nopg.data import Schema, Transitions
 from nopg.errors import DataError
-from nopg.evaluation._assessment import DEVIATIONS, Assessment, Verdict
-from nopg.evaluation._behavior import UNSEEN, episode_returns
+from nopg.evaluation._assessment import Assessment
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._offline import OfflineEvaluator
-from nopg.inspect._wording import count_of
 
 # A log is the controller's own if so many of its actions differ by at most this share of their range.
 _OWN_ROWS, _SAME_ACTION = 0.95, 0.01
-# Fewer episodes do not tell how much their returns vary.
-_FEWEST_EPISODES = 3
 # Steps in time that differ by more than this share are other steps.
 _SAME_INTERVAL = 0.1
 # Both halves of a log, to which models are fitted, need twice the rows of a linear law's coefficients.
@@ -33,83 +28,29 @@ Trained = Any
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierPrediction:
-    """What the training predicted of a controller."""
-
-    expected_return: float
-    interval: Interval | None
-    verdict: Verdict | None
-
-    @classmethod
-    def of(cls, found: Any) -> EarlierPrediction:
-        """Return what an assessment or a result promises."""
-        return cls(found.expected_return, found.interval, found.verdict)
-
-    def against(self, interval: Interval) -> AgainstPrediction | None:
-        """Return on which side of the prediction another interval lies; None if nothing was certain."""
-        if self.interval is None or self.verdict == "not identifiable":
-            return None
-        if interval[1] < self.interval[0]:
-            return "less than predicted"
-        return "more than predicted" if interval[0] > self.interval[1] else "as predicted"
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What the episodes of a log under the controller earned.
-
-    After a truncation the mean reward of the last fifth of an episode continues.
-
-    Attributes:
-        returns: Of the episodes that terminated or have `steps_needed` steps, which the discount needs.
-        steps_needed: See `returns`.
-        mean: Of the returns; None if there are none.
-        interval: Of the mean, 95 %; None where nothing tells how much returns vary.
-        predicted: Mean of what was predicted from the starts of these episodes; None without the saved model.
-        against_prediction: Each return compared with the prediction from its own start.
-    """
-
-    returns: tuple[float, ...]
-    steps_needed: int
-    mean: float | None = None
-    interval: Interval | None = None
-    predicted: float | None = None
-    against_prediction: AgainstPrediction | None = None
-
-    def __str__(self) -> str:
-        if self.mean is None:
-            return f"unknown: no episode has the {self.steps_needed} steps that the discount needs"
-        over = f"over {count_of(len(self.returns), 'episode')}"
-        if self.predicted is None:
-            return f"{_in_interval(self.mean, self.interval)}, {over}"
-        against = self.against_prediction or "predicted without certainty"
-        return f"{self.mean:.5g} {over}, {against} ({self.predicted:.5g})"
-
-
-@dataclass(frozen=True, slots=True)
 class LogEvaluation:
     """A controller by another log of its plant, beside what was predicted of it.
 
     Attributes:
         assessment: What a model of this log alone predicts.
-        predicted: What the model of the training predicts from the same starts.
+        predicted_return: What the model of the training predicts from the same starts.
+        predicted_interval: The interval of that; None with the paper's model alone.
         starts: Number of these starts.
         of_this_log: Whether the starts are those of this log; of the training if that was saved without its
             data.
         against_prediction: Whether the two intervals from exactly these starts overlap; None if a verdict is
             `not identifiable` or nothing was predicted with an interval.
         own_actions: Share of the logged actions that differ from the controller's by 1 % of their range at
-            most.
-        measured: What the log earned, if at least 95 % of its actions are the controller's own.
+            most. Where nearly all do, `nopg.Monitor` compares what the log earned with the prediction.
     """
 
     assessment: Assessment
-    predicted: EarlierPrediction
+    predicted_return: float
+    predicted_interval: Interval | None
     starts: int
     of_this_log: bool
     against_prediction: AgainstPrediction | None
     own_actions: float
-    measured: Measured | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values."""
@@ -120,18 +61,18 @@ class LogEvaluation:
         """Return what it says, in words by name."""
         one, says = self.assessment, self.against_prediction or "nothing certain"
         rough = ", a rough answer" if self.against_prediction and one.verdict == "weak" else ""
-        recorded = "this controller" if self.measured else "another controller"
-        rows = {
+        own = self.own_actions >= _OWN_ROWS
+        return {
             "predicted return": _in_interval(one.expected_return, one.interval),
             "verdict": ": ".join((one.verdict, *("; ".join(one.reasons),) * bool(one.reasons))),
             "notes": "\n".join(one.notes),
             "starts": f"{self.starts}, of {'this log' if self.of_this_log else 'the training'}",
             "leaves the data": f"{100 * one.unknown_mass:.2f} % of the time, discounted",
-            "predicted at training": _in_interval(self.predicted.expected_return, self.predicted.interval),
+            "predicted at training": _in_interval(self.predicted_return, self.predicted_interval),
             "by this log": says + rough,
-            "recorded under": f"{recorded}: {100 * self.own_actions:.0f} % of the actions are its own",
+            "recorded under": f"{'this' if own else 'another'} controller: {100 * self.own_actions:.0f} % of "
+            f"the actions are its own{'; see `nopg monitor` for what they earned' if own else ''}",
         }
-        return rows | ({"measured return": str(self.measured)} if self.measured else {})
 
 
 def _in_interval(value: float, interval: Interval | None) -> str:
@@ -141,28 +82,43 @@ def _in_interval(value: float, interval: Interval | None) -> str:
 def evaluate_on_log(result: Trained, data: Transitions) -> LogEvaluation:
     """Evaluate a trained controller by another log of the same plant; see `match_log`.
 
-    A model of this log alone predicts the return; beside it stands the return that was predicted. If the log
-    was recorded under the controller, what its episodes earned is compared with the prediction too.
+    A model of this log alone predicts the return; beside it stands the return that was predicted.
     """
-    data = match_log(result, data)
-    here = _predicted_again(result, data.starts)
-    prediction = EarlierPrediction.of(here or result)  # as saved, for the starts of the training
+    data, predicted = match_log(result, data), result
+    try:
+        training = result.evaluator
+        predicted = training.starting_as(training.data.with_starts(data.starts)).assess(result.policy)
+    except DataError:  # saved without its data: what was predicted from the starts of the training
+        pass
+    here = predicted is not result
     starts = data.starts if here else result.start_support.states
     evaluator = OfflineEvaluator(data.with_starts(starts), result.discount)
-    found = evaluator.assess(result.policy)
-    # Both returns are from these starts, which are no sample in a comparison.
-    exact = OfflineEvaluator(data.starting_at(starts), result.discount, model=evaluator.model)
-    certain = found.verdict != "not identifiable"
-    own = own_share(result, data)
+    found, against = evaluator.assess(result.policy), None
+    if found.verdict != "not identifiable":
+        # Both returns are from these starts, which are no sample in a comparison.
+        exact = evaluator.starting_as(data.starting_at(starts)).assess(result.policy)
+        against = _against(predicted, exact.interval)
+    own = PolicyLaw.of(result.policy, data.schema).mode(data.features)
+    both = torch.cat([own, data.actions])
+    tolerance = _SAME_ACTION * (both.amax(dim=0) - both.amin(dim=0))
     return LogEvaluation(
         assessment=found,
-        predicted=prediction,
+        predicted_return=predicted.expected_return,
+        predicted_interval=predicted.interval,
         starts=len(starts),
-        of_this_log=here is not None,
-        against_prediction=prediction.against(exact.assess(result.policy).interval) if certain else None,
-        own_actions=own,
-        measured=_measured(result, data) if own >= _OWN_ROWS else None,
+        of_this_log=here,
+        against_prediction=against,
+        own_actions=float(((own - data.actions).abs() <= tolerance).all(dim=1).double().mean()),
     )
+
+
+def _against(predicted: Trained | Assessment, interval: Interval) -> AgainstPrediction | None:
+    """Return on which side of a prediction another interval lies; None if nothing was certain."""
+    if predicted.interval is None or predicted.verdict == "not identifiable":
+        return None
+    if interval[1] < predicted.interval[0]:
+        return "less than predicted"
+    return "more than predicted" if interval[0] > predicted.interval[1] else "as predicted"
 
 
 def match_log(result: Trained, data: Transitions, *, name: str = "the log") -> Transitions:
@@ -208,14 +164,6 @@ def check_columns(schema: Schema, wanted: Schema, name: str) -> None:
                 )
 
 
-def own_share(result: Trained, data: Transitions) -> float:
-    """Return the share of rows whose actions are those of the controller."""
-    own = PolicyLaw.of(result.policy, data.schema).mode(data.features)
-    both = torch.cat([own, data.actions])
-    tolerance = _SAME_ACTION * (both.amax(dim=0) - both.amin(dim=0))
-    return float(((own - data.actions).abs() <= tolerance).all(dim=1).double().mean())
-
-
 def _check_ranges(result: Trained, data: Transitions, name: str) -> None:
     """Refuse a column most of whose values lie more than a range away from its range in the first log.
 
@@ -239,44 +187,3 @@ def _check_ranges(result: Trained, data: Transitions, name: str) -> None:
                 f"the log of the controller between {low:.4g} and {high:.4g}; are the units others? "
                 "Convert it"
             )
-
-
-def _predicted_again(result: Trained, starts: torch.Tensor) -> Assessment | None:
-    """Return what the model of the training predicts from other starts; None if it was not saved."""
-    try:
-        problem = result.evaluator.problem
-    except DataError:
-        return None
-    data, v = problem.data.with_starts(starts), problem.unknown_value
-    return OfflineEvaluator(data, result.discount, model=problem.model, unknown_value=v).assess(result.policy)
-
-
-def _measured(result: Trained, data: Transitions) -> Measured:
-    """Return what the episodes of a log under the controller earned, beside the prediction.
-
-    Where the model of the training was saved, each episode is compared with the prediction from its start,
-    so that the spread of the starts does not count as chance.
-    """
-    gamma = result.discount
-    needed = math.ceil(math.log(UNSEEN) / math.log(gamma)) if gamma > 0 else 1
-    starts, returns = episode_returns(data, gamma, continued=True)
-    if len(returns) == 0:
-        return Measured((), needed)
-    chance, apart, found = 0.0, returns, _predicted_again(result, starts)
-    if found:
-        paths = found.paths.returns[0].view(found.paths.repeats, -1)
-        chance = float(paths.var(dim=0).mean().sqrt()) if len(paths) > 1 else 0.0
-        own = found.paths.by_start.starts.places(starts)
-        kept = own >= 0  # the model may have been asked about some of many starts
-        apart = returns[kept] - found.paths.by_start.returns[own[kept]]
-    spread = max(chance, float(apart.std()) if len(apart) >= _FEWEST_EPISODES else 0.0)
-    mean, half = float(returns.mean()), DEVIATIONS * spread / len(apart) ** 0.5
-    between = (mean - half, mean + half)
-    return Measured(
-        returns=tuple(returns.tolist()),
-        steps_needed=needed,
-        mean=mean,
-        interval=between if found or len(returns) >= _FEWEST_EPISODES else None,
-        predicted=found.expected_return if found else None,
-        against_prediction=EarlierPrediction.of(found).against(between) if found else None,
-    )

@@ -118,41 +118,6 @@ def cost_columns(constraints: Sequence[Constraint], data: Transitions) -> torch.
     return torch.stack(columns, dim=1) if columns else None
 
 
-def solve_constrained(
-    constraints: Sequence[Constraint],
-    policy: Policy,
-    gradient: SampledGradient,
-    config: TrainingConfig,
-    history: tuple[Update, ...],
-) -> tuple[tuple[ConstraintResult, ...], tuple[Update, ...]]:
-    """Go on with a policy, in place, until it keeps its limits; return what came of them, and the updates.
-
-    Args:
-        constraints: The limits.
-        policy: Trained without limits.
-        gradient: Of the same problem.
-        config: Of that training.
-        history: Of that training, returned where the limits are kept as it is.
-    """
-    dual = DualAscent(constraints, gradient)
-    if not all(one.kept for one in dual.look(policy)):
-        config = replace(config, updates=_LENGTH * int(config.updates or 0))
-        dual.every = max(int(config.updates or 0) // _CHANGES, 1)
-        history = ascend(dual, policy, config, annealed=True)
-        dual.look(policy)
-    (kept, _), parameters, results = dual.best
-    policy.load_state_dict(parameters)
-    if not kept:
-        missed = [f"{one.name}: {one.cost:.3g}, limit {one.limit:g}" for one in results if not one.kept]
-        warnings.warn(
-            f"no price that was tried keeps the limits, the nearest is returned: {'; '.join(missed)}. Raise "
-            "the limit, or look whether the data show a way to keep it",
-            ConstraintWarning,
-            stacklevel=6,
-        )
-    return results, history
-
-
 class DualAscent:
     """The gradient of J − Σ λₖ(Cₖ − dₖ), whose prices λ ≥ 0 rise while a limit is exceeded, else fall.
 
@@ -161,6 +126,7 @@ class DualAscent:
     Args:
         constraints: The limits.
         gradient: Of J.
+        evaluator: Follows policies on the same model.
 
     Attributes:
         every: Estimates between two changes of the prices.
@@ -168,11 +134,12 @@ class DualAscent:
             rank, its parameters, and what came of each limit.
     """
 
-    def __init__(self, constraints: Sequence[Constraint], gradient: SampledGradient) -> None:
+    def __init__(
+        self, constraints: Sequence[Constraint], gradient: SampledGradient, evaluator: OfflineEvaluator
+    ) -> None:
         self._constraints, self._gradient, self._free = constraints, gradient, gradient.problem
-        problem, data = self._free, self._free.data
-        self._evaluator = OfflineEvaluator.of(problem)
-        costs = [one.costs(data) for one in constraints]
+        self._evaluator, problem = evaluator, self._free
+        costs = [one.costs(problem.data) for one in constraints]
         self._spreads = [max(float(cost.max() - cost.min()), 1e-300) for cost in costs]
         self._most = [max(float(cost.max()), 0.0) for cost in costs]
         stake = (1.0 - problem.discount) * problem.model.return_range(problem.discount) or 1.0
@@ -181,6 +148,30 @@ class DualAscent:
         self._rising, self.every, self._count = [True] * len(costs), 1, 0
         self.best: tuple[tuple[bool, float], Mapping[str, torch.Tensor], tuple[ConstraintResult, ...]]
         self.best = (False, -math.inf), {}, ()
+
+    def solve(
+        self, policy: Policy, config: TrainingConfig, history: tuple[Update, ...]
+    ) -> tuple[tuple[Update, ...], tuple[ConstraintResult, ...]]:
+        """Go on with a policy, in place, until it keeps its limits; return updates and what came of them.
+
+        The history of its training without limits is returned where they are kept as it is.
+        """
+        if not all(one.kept for one in self.look(policy)):
+            config = replace(config, updates=_LENGTH * int(config.updates or 0))
+            self.every = max(int(config.updates or 0) // _CHANGES, 1)
+            history = ascend(self, policy, config, annealed=True)
+            self.look(policy)
+        (kept, _), parameters, results = self.best
+        policy.load_state_dict(parameters)
+        if not kept:
+            missed = [f"{one.name}: {one.cost:.3g}, limit {one.limit:g}" for one in results if not one.kept]
+            warnings.warn(
+                f"no price that was tried keeps the limits, the nearest is returned: {'; '.join(missed)}. "
+                "Raise the limit, or look whether the data show a way to keep it",
+                ConstraintWarning,
+                stacklevel=6,
+            )
+        return history, results
 
     def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
         """Return the gradient at the present prices."""

@@ -21,7 +21,7 @@ from nopg.policies._imitation import imitate
 from nopg.training._ascent import ascend
 from nopg.training._checkpoint import Checkpoint
 from nopg.training._config import TrainingConfig
-from nopg.training._constraints import Constraint, ConstraintResult, solve_constrained
+from nopg.training._constraints import Constraint, ConstraintResult, DualAscent
 from nopg.training._proposals import PARTS
 from nopg.training._reports import Update
 
@@ -69,8 +69,7 @@ def improve(
         note(f"rounds of policy iteration over the levels of the actions that gained: {rounds}")
     if not constraints:
         return history, ()
-    kept, history = solve_constrained(constraints, policy, gradient, config, history)
-    return history, kept
+    return DualAscent(constraints, gradient, evaluator).solve(policy, config, history)
 
 
 def choose_horizon(problem: MultistepProblem, policy: Policy, paths: Paths) -> MultistepProblem:
@@ -89,11 +88,14 @@ def choose_horizon(problem: MultistepProblem, policy: Policy, paths: Paths) -> M
     return problem
 
 
-def solution_under(problem: ControlProblem, policy: Policy, *, seed: int) -> Solution:
+def solution_under(
+    problem: ControlProblem, policy: Policy, *, seed: int, paths: Paths | None = None
+) -> Solution:
     """Return the solution under a policy; that of the local model has its nodes where the policy goes."""
     if isinstance(problem, MultistepProblem):
         law = PolicyLaw.of(policy, problem.data.schema)
-        problem = choose_horizon(problem, policy, follow(problem, law, num_parts=1, all_starts=False))
+        paths = paths or follow(problem, law, num_parts=1, all_starts=False)
+        problem = choose_horizon(problem, policy, paths)
     return problem.solve(policy, seed=seed)
 
 

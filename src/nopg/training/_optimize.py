@@ -150,15 +150,18 @@ def optimize(
         controller, found = Controller(actor, data.schema), {"start": INITIAL_POLICY}
         found["history"] = ascend(problem.estimator(), actor, config, checkpoint=resumed, stop=stop)
         line.close()
-    solution = solution_under(problem, controller.policy, seed=config.seed)
+    judged = found.get("assessment")
+    paths = None if judged is None else judged.paths
+    solution = solution_under(problem, controller.policy, seed=config.seed, paths=paths)
     return TrainingResult(
         policy=controller,
         start_support=support,
         seed=config.seed,
         support=problem.local_model.support,
+        fitted=problem,
         solved=solution,
         **found,
-        **answer_of(solution, found.get("assessment")),
+        **answer_of(solution, judged),
     )
 
 

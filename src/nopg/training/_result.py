@@ -19,6 +19,7 @@ from nopg.models import ColumnFit
 from nopg.policies import FormulaPolicy
 from nopg.training._constraints import ConstraintResult
 from nopg.training._controller import Controller
+from nopg.training._improve import solution_under
 from nopg.training._reports import Update
 from nopg.training._sensitivity import Deviation, GainCurve, deviations, gain_curves, limited
 from nopg.training._starts import StartSupport
@@ -59,7 +60,8 @@ class TrainingResult:
         verdict: Whether the data can tell: `ok`, `weak` or `not identifiable`; None with the paper's model.
         reasons: Why the verdict is not `ok`.
         notes: What else the numbers rest on: where the task starts, exogenous columns, few starts.
-        solved: The solution, or a function that builds it from a file.
+        fitted: The equation on the fitted model, or a function that builds it from a file.
+        solved: The solution, if it is at hand.
         constraints: What came of each limit, if there were some.
         assessment: That of the training, if it is at hand.
         saved_identity: The number of rows and the hash of the data of a result from a file.
@@ -75,19 +77,26 @@ class TrainingResult:
     start_support: StartSupport
     seed: int
     support: Support
-    solved: Solution | Callable[[], Solution]
+    fitted: ControlProblem | Callable[[], ControlProblem]
     interval: tuple[float, float] | None = None
     verdict: Verdict | None = None
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     constraints: tuple[ConstraintResult, ...] = ()
     assessment: Assessment | None = None
+    solved: Solution | None = None
     saved_identity: Mapping[str, object] | None = None
+
+    @cached_property
+    def _fitted(self) -> ControlProblem:
+        return self.fitted if isinstance(self.fitted, ControlProblem) else self.fitted()
 
     @cached_property
     def solution(self) -> Solution:
         """The solution of the Bellman equation under the controller."""
-        return self.solved if isinstance(self.solved, Solution) else self.solved()
+        if self.solved is not None:
+            return self.solved
+        return solution_under(self._fitted, self.policy.policy, seed=self.seed)
 
     @property
     def problem(self) -> ControlProblem:
@@ -97,7 +106,7 @@ class TrainingResult:
     @cached_property
     def evaluator(self) -> OfflineEvaluator:
         """Judges any policy: on the local model of the data."""
-        return OfflineEvaluator.of(self.problem.multistep)
+        return OfflineEvaluator.of(self._fitted.multistep)
 
     @cached_property
     def evaluation(self) -> Assessment:
@@ -127,7 +136,8 @@ class TrainingResult:
             share: From 0, the logged controller, to 1.
         """
         near = limited(self.policy, self.evaluator.data, share)
-        found, solution = self.evaluator.assess(near), self.problem.solve(near.policy, seed=self.seed)
+        found, problem = self.evaluator.assess(near), self._fitted
+        solution = solution_under(problem, near.policy, seed=self.seed, paths=found.paths)
         return replace(self, policy=near, solved=solution, assessment=found, **answer_of(solution, found))
 
     @property
@@ -138,14 +148,14 @@ class TrainingResult:
     @property
     def data(self) -> Transitions:
         """The transitions in the order in which they were logged, with the starts of the task."""
-        return self.problem.data.with_starts(self.start_support.states)
+        return self._fitted.data.with_starts(self.start_support.states)
 
     @cached_property
     def data_identity(self) -> Mapping[str, object]:
         """How many rows the data have, and a hash by which they are known again."""
         from nopg.training._saved import data_identity
 
-        return self.saved_identity or data_identity(self.problem.data)
+        return self.saved_identity or data_identity(self._fitted.data)
 
     @property
     def start_unknown(self) -> float:

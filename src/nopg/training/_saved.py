@@ -18,7 +18,7 @@ import torch
 from nopg._checks import check_discount
 from nopg._columns import Columns
 from nopg._files import fingerprint, provenance
-from nopg.bellman import Certificate, ControlProblem, Solution
+from nopg.bellman import Certificate, ControlProblem
 from nopg.bundles import Bundle, SavedController, open_bundle, read_controller
 from nopg.bundles._bundle import write_bundle
 from nopg.bundles._controller import CONTROLLER, controller_group
@@ -28,11 +28,9 @@ from nopg.data._bounds import check_bounds
 from nopg.data._checks import check_magnitudes
 from nopg.errors import ArgumentError, BundleError, DataError, NopgError
 from nopg.evaluation import Verdict
-from nopg.policies import Policy
 from nopg.policies._description import describe_policy, policy_from
 from nopg.training._constraints import ConstraintResult
 from nopg.training._controller import Controller
-from nopg.training._improve import solution_under
 from nopg.training._reports import Update
 from nopg.training._result import TrainingResult
 from nopg.training._starts import StartSupport
@@ -149,7 +147,7 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
             start_support=StartSupport(schema, states, unknown.view(len(states)), nearest.view_as(states)),
             seed=document.integer("seed"),
             support=saved.support,
-            solved=partial(_solution, bundle, policy, schema),
+            fitted=partial(_problem, bundle, schema),
             constraints=tuple(_constraint(limits.object(name)) for name in limits.names),
             saved_identity={"rows": identity.integer("rows"), "sha256": identity.text("sha256")},
         )
@@ -166,8 +164,8 @@ def _refusing(bundle: Bundle) -> Iterator[None]:
         raise BundleError(f"{bundle.path} is no saved controller that fits together: {error}") from None
 
 
-def _solution(bundle: Bundle, policy: Policy, schema: Schema) -> Solution:
-    """Build the model of a saved result again from its data, and return the solution."""
+def _problem(bundle: Bundle, schema: Schema) -> ControlProblem:
+    """Build the model of a saved result again from its data, and return its equation."""
     if not bundle.has(DATA):
         raise DataError(
             f"{bundle.path} was saved without its data, and the model rests on them; save with data=True, or "
@@ -183,8 +181,7 @@ def _solution(bundle: Bundle, policy: Policy, schema: Schema) -> Solution:
         )
         data = replace(data, schema=schema, episodes=data.episodes if "episodes" in columns else None)
         config = ControlProblem.read_config(document.object("model"))
-        problem = ControlProblem.from_data(data, document.object("answer").number("discount"), model=config)
-        return solution_under(problem, policy, seed=document.integer("seed"))
+        return ControlProblem.from_data(data, document.object("answer").number("discount"), model=config)
 
 
 def _answer(document: Fields) -> dict[str, Any]:
