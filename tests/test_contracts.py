@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from nopg.baselines import BASELINES, check_baseline
+from nopg.baselines import baseline
 from nopg.data import Transitions
 from nopg.envs import LQR, Environment, Pendulum, UniformAgent, check_environment, collect
 from nopg.errors import ArgumentError
+from nopg.evaluation._control_law import control_law
 from nopg.policies import (
     Deterministic,
     check_policy,
@@ -54,22 +55,16 @@ def log() -> Transitions:
 
 
 @pytest.mark.parametrize("name", ["lqr", "mpc", "cloning"])
-def test_our_baselines_keep_their_contract(name: str, log: Transitions) -> None:
-    check_baseline(BASELINES[name].make, log)
-
-
-@pytest.mark.parametrize(
-    ("law", "message"),
-    [
-        (lambda states: states[:, :1], "actions have shape"),
-        (lambda states: states / 0, "not finite"),
-        (lambda states: states - states.mean(dim=0), "depends on the other rows"),
-        (lambda states: states + torch.rand(1).double(), "second call"),
-    ],
-)
-def test_a_broken_baseline_is_named(law: Any, message: str, log: Transitions) -> None:
-    with pytest.raises(ArgumentError, match=message):
-        check_baseline(lambda data, discount: law, log)
+def test_our_baselines_are_functions_of_single_states_and_leave_the_log(name: str, log: Transitions) -> None:
+    before = [part.clone() for part in (log.states, log.actions, log.rewards)]
+    act = control_law(baseline(name, log, 0.9), log.schema)
+    actions = torch.as_tensor(act(log.states))
+    assert actions.shape == log.actions.shape
+    assert actions.isfinite().all()
+    assert torch.equal(torch.as_tensor(act(log.states)), actions)
+    alone = torch.cat([torch.as_tensor(act(row[None])) for row in log.states[:5]])
+    assert torch.allclose(alone, actions[:5], rtol=1e-6, atol=1e-9)
+    assert all(map(torch.equal, before, (log.states, log.actions, log.rewards)))
 
 
 def broken(**methods: Any) -> Environment:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from nopg._typing import ArrayLike
-from nopg.baselines._d3rlpy import train_in_shares
+from nopg.baselines._d3rlpy import Actor, train
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 
@@ -56,11 +58,17 @@ def train_offline_ddpg(
     default.
     """
     interval = check_snapshots("updates", updates, snapshots)
-    found = train_in_shares(_ddpg, data, discount=discount, updates=updates, count=snapshots, seed=seed)
-    return [
-        Snapshot(number * interval, len(data), seconds, actor, actor.model)
-        for number, (seconds, actor) in enumerate(found, start=1)
-    ]
+    taken, began, between = list[Snapshot](), time.perf_counter(), 0.0
+
+    def keep(actor: Actor, done: int) -> None:
+        nonlocal between
+        now = time.perf_counter()
+        copied = replace(actor, model=copy.deepcopy(actor.model))
+        taken.append(Snapshot(done, len(data), now - began - between, copied, copied.model))
+        between += time.perf_counter() - now
+
+    train(_ddpg, data, discount, updates=updates, seed=seed, every=interval, after=keep)
+    return taken
 
 
 def _ddpg(common: dict[str, Any]) -> Any:

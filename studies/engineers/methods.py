@@ -15,7 +15,7 @@ import torch
 
 import nopg
 from nopg._stream import ControllerStream
-from nopg.baselines import PIRule, baseline
+from nopg.baselines import baseline
 from nopg.errors import NopgError
 from nopg.evaluation import control_law
 from nopg.planning import Planner, PlannerConfig
@@ -78,17 +78,18 @@ def _simc(task: Task, data: nopg.Transitions, seed: int) -> Trained:
     plant, (action,) = task.plant, task.plant.actions
     target = plant.target[list(plant.states).index(task.output)]
     derived = data.derive(lags={task.output: 1, action: 1})
-    rule = PIRule.of(derived, output=task.output, set_point=target)
+    rule = baseline("simc", derived, task.discount, output=task.output, set_point=target)
+    law = control_law(rule, derived.schema)
 
     def within(states: Any) -> Array:
         # Lags hold actions as they were applied.
-        asked = rule(torch.as_tensor(states)).numpy()
+        asked = np.asarray(law(torch.as_tensor(states)))
         return np.asarray(np.clip(asked, plant.action_low, plant.action_high))
 
     def make(episodes: int, rng: np.random.Generator) -> Law:
         return ControllerStream(within, derived.schema, batch=episodes).act
 
-    return Trained(make, results={"gain": rule.gain, "integral_time": rule.integral_time})
+    return Trained(make, results=rule.gains)
 
 
 def _neural_mpc(task: Task, data: nopg.Transitions, seed: int) -> Trained:

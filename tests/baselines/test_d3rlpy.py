@@ -96,7 +96,7 @@ def test_the_global_generators_are_given_back_as_they_were() -> None:
 
 
 def test_settings_out_of_range_and_actions_without_a_range_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="give a positive multiple"):
+    with pytest.raises(ArgumentError, match="give a positive number"):
         short(updates=0)
     with pytest.raises(ArgumentError, match=r"discount is 1.0"):
         baseline("td3bc", UNCONNECTED, 1.0)

@@ -1,21 +1,16 @@
 """What others would do with the same log: LQR, linear MPC, a PI rule, imitation, offline deep learning."""
 
-from nopg.baselines._by_name import BASELINES, Baseline, baseline, check_baseline, cloned
+from nopg.baselines._by_name import BASELINES, baseline, cloned
 from nopg.baselines._linear_mpc import LinearMPC
 from nopg.baselines._neural import NeuralConfig
-from nopg.baselines._pi_rule import FirstOrderPlant, PIRule
 from nopg.baselines._regulator import LinearQuadraticFit, Regulator
 
 __all__ = [
     "BASELINES",
-    "Baseline",
-    "FirstOrderPlant",
     "LinearMPC",
     "LinearQuadraticFit",
     "NeuralConfig",
-    "PIRule",
     "Regulator",
     "baseline",
-    "check_baseline",
     "cloned",
 ]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -49,32 +46,38 @@ def train_offline(
 
     Its defaults are kept beside `updates` of the networks, each on one batch, and the units of their layers.
     """
-    configuration = partial(_configuration, method, hidden_units)
-    return train_in_shares(configuration, data, discount=discount, updates=updates, seed=seed)[0][1]
+
+    def configuration(common: dict[str, Any]) -> Any:
+        from d3rlpy import algos
+        from d3rlpy.models import VectorEncoderFactory
+
+        network = VectorEncoderFactory(hidden_units=[*hidden_units])
+        settings = {"actor_encoder_factory": network, "critic_encoder_factory": network, **common}
+        if method == "iql":
+            return algos.IQLConfig(value_encoder_factory=network, **settings)
+        return (algos.TD3PlusBCConfig if method == "td3bc" else algos.CQLConfig)(**settings)
+
+    return train(configuration, data, discount, updates=updates, seed=seed)
 
 
-def train_in_shares(
+def train(
     configuration: Callable[[dict[str, Any]], Any],
     data: Transitions,
-    *,
     discount: float,
+    *,
     updates: int,
     seed: int,
-    count: int = 1,
-) -> list[tuple[float, Actor]]:
-    """Return seconds of training and a copy of the controller after each of some equal shares of updates.
+    every: int | None = None,
+    after: Callable[[Actor, int], None] = lambda actor, done: None,
+) -> Actor:
+    """Return a controller of settings, given those that all methods share.
 
-    Args:
-        configuration: Returns d3rlpy's settings, given those that all methods share.
-        data: The transitions; d3rlpy standardises observations and scales actions to ±1.
-        discount: γ.
-        updates: A multiple of `count`, the number of shares.
-        seed: Of everything random.
-        count: Number of shares.
+    d3rlpy standardises observations and scales actions to ±1. `after` gets the controller and the updates so
+    far, after `every` so many.
     """
     gamma, (low, high) = check_discount(discount), data.actions.aminmax(dim=0)
-    if count < 1 or updates < 1 or updates % count:
-        raise ArgumentError(f"updates is {updates}; give a positive multiple of {count}")
+    if updates < 1:
+        raise ArgumentError(f"updates is {updates}; give a positive number")
     if not bool((low < high).all()):
         raise DataError(f"actions range from {low.tolist()} to {high.tolist()}; d3rlpy needs low < high")
     _import()
@@ -86,23 +89,19 @@ def train_in_shares(
         "observation_scaler": StandardObservationScaler(),
         "action_scaler": MinMaxActionScaler(minimum=low.numpy(), maximum=high.numpy()),
     }
-    taken, seconds = [], 0.0
     with isolated(seed), redirect_stdout(io.StringIO()):
         buffer, algorithm = to_d3rlpy(data), configuration(common).create()
+    actor = Actor(algorithm, data.schema, low, high)
     with isolated(seed), redirect_stdout(io.StringIO()):  # a buffer and an algorithm may have drawn numbers
-        fitted = algorithm.fitter(
+        algorithm.fit(
             buffer,
             n_steps=updates,
-            n_steps_per_epoch=updates // count,
+            n_steps_per_epoch=every or updates,
             logger_adapter=NoopAdapterFactory(),
             show_progress=False,
+            epoch_callback=lambda _, epoch, done: after(actor, done),
         )
-        for _ in range(count):
-            begin = time.perf_counter()
-            next(fitted)
-            seconds += time.perf_counter() - begin
-            taken.append((seconds, Actor(copy.deepcopy(algorithm), data.schema, low, high)))
-    return taken
+    return actor
 
 
 def to_d3rlpy(data: Transitions) -> Any:
@@ -153,15 +152,3 @@ def isolated(seed: int) -> Iterator[None]:
 def _import() -> Any:
     with redirect_stderr(io.StringIO()):  # it imports the old gym, which prints a notice
         return extra("d3rlpy")
-
-
-def _configuration(method: str, hidden_units: Sequence[int], common: dict[str, Any]) -> Any:
-    """Return d3rlpy's settings of a method."""
-    from d3rlpy import algos
-    from d3rlpy.models import VectorEncoderFactory
-
-    network = VectorEncoderFactory(hidden_units=[*hidden_units])
-    settings = {"actor_encoder_factory": network, "critic_encoder_factory": network, **common}
-    if method == "iql":
-        return algos.IQLConfig(value_encoder_factory=network, **settings)
-    return (algos.TD3PlusBCConfig if method == "td3bc" else algos.CQLConfig)(**settings)

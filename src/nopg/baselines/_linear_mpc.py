@@ -7,7 +7,7 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._typing import FloatArray
-from nopg.baselines._regulator import LinearQuadraticFit
+from nopg.baselines._regulator import NO_REGULATOR, LinearQuadraticFit
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 
@@ -37,7 +37,7 @@ class LinearMPC:
         gamma, fit = check_discount(discount), LinearQuadraticFit.of(data)
         solved = fit.solve(gamma) if fit else None
         if fit is None or solved is None:
-            raise DataError("least squares find no linear model with a regulator; more rows may help")
+            raise DataError(NO_REGULATOR)
         self._schema, self._horizon, names = data.schema, horizon, data.schema.actions
         logged = zip(data.actions.amin(dim=0).tolist(), data.actions.amax(dim=0).tolist(), strict=True)
         bounds = [data.schema.bounds.get(name, ends) for name, ends in zip(names, logged, strict=True)]

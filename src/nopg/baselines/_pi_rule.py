@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from shlex import quote
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
+from nopg._expressions import Expression, quoted
 from nopg.baselines._regulator import LinearQuadraticFit
-from nopg.data import Schema, Transitions
+from nopg.data import Transitions
 from nopg.data._derive import lag_name, rows_before
 from nopg.errors import DataError
+from nopg.policies import ControlStructure, FormulaPolicy
+from nopg.policies._structures import gain_name
 
 _MOST_DELAY = 30
 
@@ -58,77 +59,57 @@ class FirstOrderPlant(NamedTuple):
         return self.time_constant / (2 * self.gain * late), min(self.time_constant, 8 * late)
 
 
-@dataclass(frozen=True, slots=True)
-class PIRule:
-    """PI control in velocity form, tuned by a rule from a log: what was applied last, and a change.
-
-        u = u_last + K_c·(e − e_last + e/τ_I),    e = set point − output
-
-    within the bounds of the action, so that the integral cannot wind up; see `FirstOrderPlant.tuned`.
-
-    Attributes:
-        schema: Columns of the states that it acts on.
-        output: Name of the controlled state.
-        set_point: Name of its set point, or a number.
-        gain: K_c.
-        integral_time: τ_I in steps.
-        bounds: Lowest and highest action.
-    """
-
-    schema: Schema
-    output: str
-    set_point: str | float
-    gain: float
-    integral_time: float
-    bounds: tuple[float, float]
-
-    @classmethod
-    def of(
-        cls, data: Transitions, *, output: str | None = None, set_point: str | float | None = None
-    ) -> PIRule:
-        """Return the controller of a log with lags of the output, the set point and the only action.
-
-        Args:
-            data: The log; `data.derive(lags={output: 1, set_point: 1, action: 1})` adds the lags.
-            output: Name of the controlled state. By default the only one that an action may move; of
-                several, without exogenous columns, the one that the reward depends on most.
-            set_point: Name of the state with its set point, or a number. By default the only exogenous
-                column; without one, where the output rests with the highest reward, by `LinearQuadraticFit`.
-        """
-        action, *others = data.schema.actions
-        if others:
-            raise DataError(f"there are {1 + len(others)} actions; a PI controller by the SIMC rule has one")
-        output, set_point = _loop(data, output, set_point)
-        points = (set_point,) if isinstance(set_point, str) else ()
-        before = (_target_before(data.schema, output, point) for point in points)
-        needed = [output, *points, lag_name(output, 1), *before, lag_name(action, 1)]
-        if missing := [name for name in needed if name not in data.schema.states]:
-            lags = dict.fromkeys((output, *points, action), 1)
-            options = " ".join(f"--set {quote(f'lags.{json.dumps(name)}=1')}" for name in lags)
-            raise DataError(
-                f"a PI controller by the SIMC rule needs the row before, but the log has no "
-                f"{', '.join(missing)}; add them with data.derive(lags={lags}), or nopg fit … {options}"
-            )
+def simc_gains(structure: ControlStructure, data: Transitions) -> dict[str, float]:
+    """Return the gains of a PI or PID controller by the SIMC rule; none of an action without effect."""
+    found, schema = dict[str, float](), data.schema
+    for action, (output, _) in structure.loops(schema).items():
         plant = FirstOrderPlant.of(data, output, action)
-        if plant.gain == 0:
-            raise DataError(f"{action!r} does not move {output!r} in this log; the rule needs a gain")
-        bounds = data.schema.bounds.get(action, (float(data.actions.min()), float(data.actions.max())))
-        return cls(data.schema, output, set_point, *plant.tuned(), bounds)
+        if plant.gain != 0.0:
+            kp, steps = plant.tuned()
+            found[gain_name("kp", action, schema)] = kp
+            found[gain_name("ki", action, schema)] = kp / (steps * (schema.interval or 1.0))
+    return found
 
-    def __call__(self, states: torch.Tensor) -> torch.Tensor:
-        """Return actions (m, 1) at states (m, d_s) with their lags."""
-        columns = dict(zip(self.schema.states, states.unbind(dim=1), strict=True))
-        aim: torch.Tensor | float
-        aim_before: torch.Tensor | float
-        if isinstance(self.set_point, str):
-            aim = columns[self.set_point]
-            aim_before = columns[_target_before(self.schema, self.output, self.set_point)]
-        else:
-            aim = aim_before = self.set_point
-        error, before = aim - columns[self.output], aim_before - columns[lag_name(self.output, 1)]
-        change = self.gain * (error - before + error / self.integral_time)
-        asked = columns[lag_name(self.schema.actions[0], 1)] + change
-        return asked.clamp(*self.bounds)[:, None]
+
+def simc(
+    data: Transitions, *, output: str | None = None, set_point: str | float | None = None
+) -> FormulaPolicy:
+    """Return PI control in velocity form by the SIMC rule, of a log with one action and the row before.
+
+    Actions stay within their bounds, so that the integral cannot wind up; see `ControlStructure`.
+
+    Args:
+        data: The log; `data.derive(lags={output: 1, set_point: 1, action: 1})` adds the lags.
+        output: Name of the controlled state. By default the only one that an action may move; of
+            several, without exogenous columns, the one that the reward depends on most.
+        set_point: Name of the state with its set point, or a number. By default the only exogenous
+            column; without one, where the output rests with the highest reward, by `LinearQuadraticFit`.
+    """
+    schema, (action, *others) = data.schema, data.schema.actions
+    if others:
+        raise DataError(f"there are {1 + len(others)} actions; a PI controller by the SIMC rule has one")
+    output, set_point = _loop(data, output, set_point)
+    structure, own = ControlStructure("pi", {output: set_point}), f"{output}_target_lag1"
+    law, points = structure.formulas(schema, {}).actions[action], [output, action]
+    before = repr(set_point)
+    if isinstance(set_point, str):
+        before = quoted(lag_name(set_point, 1))
+        points.insert(1, set_point)
+    if own not in schema.states:  # a column that trainings of the structure add
+        law = law.replace(quoted(own), before)
+    if missing := [
+        name for name in Expression(law).names if name.endswith("_lag1") and name not in schema.states
+    ]:
+        lags = dict.fromkeys(points, 1)
+        options = " ".join(f"--set {quote(f'lags.{json.dumps(name)}=1')}" for name in lags)
+        raise DataError(
+            f"a PI controller by the SIMC rule needs the row before, but the log has no "
+            f"{', '.join(missing)}; add them with data.derive(lags={lags}), or nopg fit … {options}"
+        )
+    if not (gains := simc_gains(structure, data)):
+        raise DataError(f"{action!r} does not move {output!r} in this log; the rule needs a gain")
+    limits = schema.bounds.get(action) or (float(data.actions.min()), float(data.actions.max()))
+    return FormulaPolicy(schema, {action: law}, gains, limits)
 
 
 def _loop(data: Transitions, output: str | None, set_point: str | float | None) -> tuple[str, str | float]:
@@ -149,9 +130,3 @@ def _loop(data: Transitions, output: str | None, set_point: str | float | None) 
             f"moved, {', '.join(exogenous) or 'none'} exogenous: give output and set_point"
         )
     return output, set_point
-
-
-def _target_before(schema: Schema, output: str, set_point: str) -> str:
-    """Return the name of the set point one row before; `ControlStructure` has its own column of it."""
-    own = f"{output}_target_lag1"
-    return own if own in schema.states else lag_name(set_point, 1)

@@ -12,6 +12,8 @@ from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
 from nopg.data._bounds import action_limits
 
+NO_REGULATOR = "least squares find no linear model with a regulator; more rows may help"
+
 # Of the regressions, per unit of weight, on standardised columns.
 _RIDGE = 1e-6
 # The reward is fitted around a set point, within this many standard deviations of the states; the first set
@@ -90,17 +92,16 @@ class LinearQuadraticFit:
         for _ in range(_ROUNDS):
             cost = _quadratic_cost(z - center, rewards, w, d_s)
             drift = moves[:, 0] + moves[:, 1:] @ center
-            center = np.clip(center + _best_rest(cost, drift, moves[:, 1:]), low, high)
+            rest = _best_rest(cost, np.column_stack([drift, moves[:, 1:]]), [0])
+            center = np.clip(center + rest[:, 0], low, high)
         away = z - center
         drift = moves[:, 0] + moves[:, 1:] @ center
         F, B = np.eye(1 + d_s), np.zeros((1 + d_s, z.shape[1] - d_s))
         F[1:] += np.column_stack([drift, moves[:, 1 : 1 + d_s]])
         B[1:] = moves[:, 1 + d_s :]
         stated = _stated_cost(data, np.hstack([F, B])[1:], mean + unit * center, unit, w)
-        cost, logged = (
-            _quadratic_cost(away, rewards, w, d_s) if stated is None else stated,
-            _ridge(_with_one(away[:, :d_s]), away[:, d_s:], w),
-        )
+        cost = _quadratic_cost(away, rewards, w, d_s) if stated is None else stated
+        logged = _ridge(_with_one(away[:, :d_s]), away[:, d_s:], w)
         return cls(F, B, cost, logged.T, mean + unit * center, unit, data)
 
     def regulator(self, discount: float, *, caution: float = 0.0, price: float = 0.0) -> Regulator | None:
@@ -136,16 +137,10 @@ class LinearQuadraticFit:
         """
         schema, (width, d_a) = self.data.schema, self.B.shape
         given = [0, *(1 + k for k, name in enumerate(schema.states) if name in schema.exogenous)]
-        free = [k for k in range(width + d_a) if k not in given]
-        own = [k for k in free if k < width]
+        own = [k for k in range(width) if k not in given]
         steps = np.concatenate([self.F - np.eye(width), self.B], axis=1)
-        cost = self.cost / (np.abs(self.cost[1:, 1:]).max() or 1.0)
-        balance, nothing = steps[np.ix_(own, free)], np.zeros((len(own), len(own)))
-        system = np.block([[2 * cost[np.ix_(free, free)], balance.T], [balance, nothing]])
-        right = -np.concatenate([2 * cost[np.ix_(free, given)], steps[np.ix_(own, given)]])
-        solved = np.linalg.lstsq(system, right, rcond=1e-9)[0]
         actions = np.zeros((d_a, width))
-        actions[:, given] = solved[len(own) : len(free)]
+        actions[:, given] = _best_rest(self.cost, steps[own], given)[len(own) :]
         return actions
 
     def solve(self, discount: float, cost: FloatArray | None = None) -> tuple[FloatArray, FloatArray] | None:
@@ -178,8 +173,7 @@ def _highest(rewards: FloatArray, w: FloatArray) -> BoolArray:
     """Return which rows have the highest rewards, as many as make up a share of the weight."""
     down = np.argsort(-rewards, kind="stable")
     last = np.searchsorted(np.cumsum(w[down]), _BEST * w.sum())
-    chosen: BoolArray = rewards >= rewards[down[min(int(last), len(down) - 1)]]
-    return chosen
+    return np.asarray(rewards >= rewards[down[min(int(last), len(down) - 1)]])
 
 
 def _ridge(X: FloatArray, Y: FloatArray, w: FloatArray) -> FloatArray:
@@ -213,14 +207,8 @@ def _stated_cost(
     """Return the matrix of (1, z) in Σ k e² of the errors e in a stated reward; None where it has none.
 
     Errors are what the formula takes squares, magnitudes or other functions of, such as `level - goal`; their
-    weights k ≥ 0 fit the logged rewards best. Those of `next(level)` are taken a step ahead.
-
-    Args:
-        data: The log.
-        steps: Of z_s′ from (1, z), shape (d_s, 1 + d).
-        center: Of the states and actions, shape (d,).
-        unit: Their units, shape (d,).
-        w: Weights of the rows.
+    weights k ≥ 0 fit the logged rewards best. Those of `next(level)` are taken a step ahead, by the steps of
+    z_s′ from (1, z), shape (d_s, 1 + d).
     """
     reward, d_s, d = data.reward_function, data.states.shape[1], len(center)
     if reward is None:
@@ -253,11 +241,11 @@ def _least(d_s: int, d: int, largest: float) -> FloatArray:
     return np.diag(each * (largest or 1.0))
 
 
-def _best_rest(cost: FloatArray, drift: FloatArray, moves: FloatArray) -> FloatArray:
-    """Return the z of least cost at which the linear dynamics rest: drift + moves z = 0."""
-    d_s, d = moves.shape
+def _best_rest(cost: FloatArray, steps: FloatArray, given: list[int]) -> FloatArray:
+    """Return the part of (1, z) of least cost at which steps (k, 1 + d) of it are 0, by the given part."""
+    free, k = [one for one in range(len(cost)) if one not in given], len(steps)
     cost = cost / (np.abs(cost[1:, 1:]).max() or 1.0)  # the unit of the reward is none of the dynamics
-    system = np.block([[2 * cost[1:, 1:], moves.T], [moves, np.zeros((d_s, d_s))]])
-    right = np.concatenate([-2 * cost[0, 1:], -drift])
-    solved: FloatArray = np.linalg.lstsq(system, right, rcond=1e-9)[0][:d]
+    system = np.block([[2 * cost[np.ix_(free, free)], steps[:, free].T], [steps[:, free], np.zeros((k, k))]])
+    right = -np.concatenate([2 * cost[np.ix_(free, given)], steps[:, given]])
+    solved: FloatArray = np.linalg.lstsq(system, right, rcond=1e-9)[0][: len(free)]
     return solved

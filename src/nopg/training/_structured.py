@@ -9,13 +9,12 @@ from dataclasses import replace
 import torch
 
 from nopg._expressions import quoted
-from nopg.baselines import FirstOrderPlant
+from nopg.baselines._pi_rule import simc_gains
 from nopg.data import Transitions
 from nopg.data._bounds import action_limits
 from nopg.data._derive import lag_name
 from nopg.errors import ArgumentError
 from nopg.policies import ControlStructure, DeviationPolicy, FormulaPolicy, Formulas, MLPPolicy, Policy
-from nopg.policies._structures import gain_name
 
 
 def with_columns(policy: ControlStructure | Formulas, data: Transitions) -> tuple[Transitions, Formulas]:
@@ -27,20 +26,9 @@ def with_columns(policy: ControlStructure | Formulas, data: Transitions) -> tupl
         states = data.schema.decode(data.features)
         means = dict(zip(data.schema.states, states.mean(dim=0).tolist(), strict=True))
         formulas = policy.formulas(data.schema, means)
-        policy = replace(formulas, gains={**formulas.gains, **_rule(policy, data)})
+        tuned = simc_gains(policy, data) if policy.kind in {"pi", "pid"} else {}
+        policy = replace(formulas, gains={**formulas.gains, **tuned})
     return data.derive(lags=policy.lags(data.schema), formulas=policy.columns), policy
-
-
-def _rule(structure: ControlStructure, data: Transitions) -> dict[str, float]:
-    """Return the gains of PI and PID controllers by the SIMC rule from the same log, by name."""
-    found, schema = dict[str, float](), data.schema
-    for action, (output, _) in structure.loops(schema).items() if structure.kind in {"pi", "pid"} else ():
-        plant = FirstOrderPlant.of(data, output, action)
-        if plant.gain != 0.0:
-            kp, steps = plant.tuned()
-            found[gain_name("kp", action, schema)] = kp
-            found[gain_name("ki", action, schema)] = kp / (steps * (schema.interval or 1.0))
-    return found
 
 
 def formula_policy(formulas: Formulas, data: Transitions, limits: torch.Tensor) -> FormulaPolicy:
