@@ -145,10 +145,8 @@ WARNINGS = [value for value in CLASSES if issubclass(value, Warning)]
 EXCEPTIONS = [value for value in CLASSES if value not in WARNINGS]
 
 
-def test_every_exception_and_warning_is_listed_and_drawn_in_the_tree() -> None:
+def test_every_exception_and_warning_is_listed() -> None:
     assert sorted(value.__name__ for value in CLASSES) == errors.__all__
-    for name in errors.__all__:
-        assert name in (errors.__doc__ or "")
 
 
 @pytest.mark.parametrize("error", EXCEPTIONS)

@@ -51,25 +51,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Bandwidths": "paper",
-    "CheckpointConfig": "training",
-    "LocalModel": "models",
-    "Monitor": "monitoring",
-    "PaperModel": "paper",
-    "Schema": "data",
-    "TrainingConfig": "training",
-    "TrainingResult": "training",
-    "Transitions": "data",
-    "advise": "advice",
-    "compare": "evaluation",
-    "describe": "inspect",
-    "evaluate_offline": "evaluation",
-    "from_dataframe": "data.io",
-    "load": "training",
-    "optimize": "training",
-    "read_csv": "data.io",
-    "read_parquet": "data.io",
-    "select_bandwidths": "paper",
+    name: package
+    for package, names in {
+        "advice": ("advise",),
+        "data": ("Schema", "Transitions"),
+        "data.io": ("from_dataframe", "read_csv", "read_parquet"),
+        "evaluation": ("compare", "evaluate_offline"),
+        "inspect": ("describe",),
+        "models": ("LocalModel",),
+        "monitoring": ("Monitor",),
+        "paper": ("Bandwidths", "PaperModel", "select_bandwidths"),
+        "training": ("CheckpointConfig", "TrainingConfig", "TrainingResult", "load", "optimize"),
+    }.items()
+    for name in names
 }
 _PACKAGES = (
     "advice", "baselines", "bellman", "bundles", "data", "deploy", "envs", "errors", "evaluation", "inspect",

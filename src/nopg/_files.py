@@ -5,18 +5,14 @@ Everything is written under a random name beside its target, flushed to the disk
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import math
 import os
 import platform
 import secrets
-import subprocess
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +21,6 @@ from nopg._version import __version__
 
 if TYPE_CHECKING:
     import torch
-
-
-# Seconds after which a temporary file was left by a process that was killed; no write takes as long.
-_LEFT_BEHIND = 86_400.0
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
@@ -40,7 +32,6 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     try:
         for path, content in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            _remove_left_behind(path)
             with unfinished[path].open("xb") as stream:
                 stream.write(content)
                 stream.flush()
@@ -62,14 +53,6 @@ def _flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _remove_left_behind(path: Path) -> None:
-    """Remove old temporary files of a target. A number of a process says nothing in another container."""
-    for name in path.parent.glob(f".{glob.escape(path.name)}.*.unfinished"):
-        with suppress(OSError):
-            if time.time() - name.stat().st_mtime > _LEFT_BEHIND:
-                name.unlink()
 
 
 def plain_values(value: Any) -> Any:
@@ -110,29 +93,10 @@ def fingerprint(arrays: Iterable[torch.Tensor | None]) -> str:
     return digest.hexdigest()
 
 
-def provenance(packages: Sequence[str] = ()) -> dict[str, object]:
-    """Return the commit and the versions: of nopg, Python, torch and other packages, if installed."""
-    versions = {"nopg": __version__, "python": platform.python_version()}
+def versions_of(*packages: str) -> dict[str, str]:
+    """Return the versions of nopg, Python, torch and other packages, if installed."""
+    found = {"nopg": __version__, "python": platform.python_version()}
     for package in ("torch", "numpy", "scipy", *packages):
         with suppress(PackageNotFoundError):
-            versions[package] = version(package)
-    return {"commit": _commit(), "versions": versions}
-
-
-@cache
-def _commit() -> str | None:
-    """Return the commit of this source tree, marked if the tree differs; None if nopg is installed."""
-    here = Path(__file__).parent
-    try:
-        if _git(here, "ls-files", "--error-unmatch", "__init__.py").returncode:
-            return None  # the repository around an installation is another one
-        head = _git(here, "rev-parse", "HEAD").stdout.strip()
-        changed = _git(here, "status", "--porcelain", "--", ".").stdout.strip()
-    except OSError:
-        return None
-    return f"{head}, changed" if changed else head
-
-
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+            found[package] = version(package)
+    return found

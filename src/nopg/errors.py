@@ -1,19 +1,4 @@
-"""The exceptions of nopg; every message says what, what we got, and what to try.
-
-NopgError
-├── DataError (ValueError)       logged data that cannot be used as given
-├── BundleError (ValueError)     a saved controller that cannot be read
-├── ArgumentError (ValueError)   a setting outside its range
-├── ObservationError (ValueError)  an observation that no controller may act on
-├── NoActionError (RuntimeError)   a guarded controller that has no action to give
-├── ExportError (RuntimeError)   an exported controller that does not act as the one it comes from
-├── SolverError (RuntimeError)   a solver not valid for, or not converging on, an equation
-├── TrainingInterrupted (KeyboardInterrupt)  stopped by Ctrl-C, with a checkpoint to go on from
-└── MissingExtraError (ImportError)  an optional dependency is not installed
-
-ConstraintWarning (UserWarning)  limits that no controller was found to keep
-SupportWarning (UserWarning)     an answer that the data cannot back
-"""
+"""The exceptions of nopg; every message says what, what we got, and what to try."""
 
 __all__ = [
     "ArgumentError",

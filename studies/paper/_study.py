@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from nopg._files import fingerprint, provenance
+from nopg._files import fingerprint, versions_of
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 from studies.demonstrations import DEMONSTRATIONS, recorded_demonstrations
@@ -35,7 +35,7 @@ def _made(run: Record) -> list[Record]:
         results=results,
         setup={
             "data": None if data is None else _identity(data),
-            "versions": provenance(_LIBRARIES)["versions"],
+            "versions": versions_of(*_LIBRARIES),
         },
     )
     return [record]

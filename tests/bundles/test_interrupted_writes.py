@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,17 +24,6 @@ def test_a_controller_survives_a_fault_at_every_change_and_many_kills(kills: int
     # A file is written under another name, and renamed.
     assert len(counted) == 6
     assert min(counted.values()) >= 1
-
-
-@pytest.mark.parametrize("age", [86_000.0, 87_000.0])
-def test_what_a_killed_process_left_is_removed_after_a_day(tmp_path: Path, age: float) -> None:
-    left, other = tmp_path / ".tank.0123.unfinished", tmp_path / ".tank-2.0123.unfinished"
-    for path in (left, other):
-        path.touch()
-        os.utime(path, (time.time() - age, time.time() - age))
-    write_files({tmp_path / "tank": b"new"})
-    kept = [left.name] if age < 86_400.0 else []
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["tank", other.name, *kept])
 
 
 # Writes a version of its own under one name again and again, and reads what is there after each.

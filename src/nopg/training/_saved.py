@@ -17,7 +17,7 @@ import torch
 
 from nopg._checks import check_discount
 from nopg._columns import Columns
-from nopg._files import fingerprint, provenance
+from nopg._files import fingerprint, versions_of
 from nopg.bellman import Certificate, ControlProblem
 from nopg.bundles import Bundle, SavedController, open_bundle, read_controller
 from nopg.bundles._bundle import write_bundle
@@ -90,7 +90,7 @@ def save_result(
         about={
             "saved": datetime.now(UTC).isoformat(timespec="seconds"),
             "data": {**data_identity(data), "included": with_data},
-            **provenance(),
+            "versions": versions_of(),
             **({} if log is None else {"log": log}),
         },
         overwrite=overwrite,
