@@ -129,7 +129,8 @@ def numbers_forged(path: Path, target: Path, rng: random.Random) -> None:
         elif what == 2:
             arrays[name] = np.concatenate([array, array]) if array.ndim else array
         elif what == 3:
-            arrays[name] = array.astype(rng.choice((np.float32, np.int64, np.int8, np.bool_)))
+            with np.errstate(invalid="ignore", over="ignore"):
+                arrays[name] = array.astype(rng.choice((np.float32, np.int64, np.int8, np.bool_)))
         else:
             arrays[name] = array[None]
 

@@ -99,8 +99,11 @@ def test_another_controller_is_recognised_and_compared(monitor: Monitor) -> None
     assert status.shadow is not None
     assert set(status.shadow["difference"]) == {"u1", "u2"}
     assert min(status.shadow["difference"].values()) > 0
-    assert status.shadow["predicted"] is not None
-    assert status.shadow["acting"] is not None
+    gamma, rewards = 0.9, old.rewards.numpy().reshape(-1, 20)  # an episode has 20 steps
+    measured = (rewards @ gamma ** np.arange(20)).mean()
+    assert status.shadow["measured"] == pytest.approx(measured)
+    assert status.shadow["predicted"] > measured
+    assert (status.return_check, status.change) == (None, None)
     monitor.reset()
     assert monitor.watch(run_lqr(monitor.result.policy, rows=60, seed=6)).shadow is None
 

@@ -1,7 +1,5 @@
 """Scores of rows: held-out, whitened, ranked, with an allowance for the model's own error."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -63,9 +61,9 @@ def test_the_allowance_is_three_quarters_of_the_standard_error_and_two_of_the_he
     scorer = Scorer(LocalModel(data))
     scores = scorer.score((data.states, data.actions, data.rewards, data.next_states))
     scorer._bias = np.zeros(len(scorer.columns))
-    doubtful = replace(scores, doubt=np.full_like(scores.doubt, 0.4))
+    doubtful = scores._replace(doubt=np.full_like(scores.doubt, 0.4))
     assert scorer.allowance(doubtful)[:, 0] == pytest.approx(0.75 * 0.4 + 2 / np.sqrt(1_000))
-    very = replace(scores, doubt=np.full_like(scores.doubt, 1e9))
+    very = scores._replace(doubt=np.full_like(scores.doubt, 1e9))
     largest = np.quantile(np.abs(scorer.reference[:, 0]), 0.99)
     assert scorer.allowance(very)[:, 0] == pytest.approx(largest + 2 / np.sqrt(1_000))
 

@@ -340,8 +340,7 @@ def _status(status: Status) -> dict[str, str]:
     if (shadow := status.shadow) is not None:
         apart = ", ".join(f"{name} {value:.4g}" for name, value in shadow["difference"].items())
         rows["in shadow"] = f"actions differ by {apart} on average"
-        if None not in (shadow["predicted"], shadow["acting"]):
-            rows["predicted"] = "return {predicted:.5g}; of the acting controller {acting:.5g}".format(
-                **shadow
-            )
+        if shadow["predicted"] is not None:
+            text = "return {predicted:.5g}; measured under the acting controller {measured:.5g}"
+            rows["predicted"] = text.format(**shadow)
     return rows

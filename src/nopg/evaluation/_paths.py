@@ -147,7 +147,7 @@ def follow(
     starts = few.states.repeat(repeats, 1)
     m = len(starts)
     part = np.arange(num_parts).repeat(m)
-    path = _rollout(problem, law, starts, T, num_parts=num_parts)
+    path = rollouts(problem, law, starts, T, num_parts=num_parts)
 
     visited = torch.as_tensor(path.states[:, :m].reshape(-1, model.num_states))
     nodes = Nodes.covering(model, _NUM_NODES, visited)
@@ -158,7 +158,7 @@ def follow(
     by_start = _by_start(few, repeats, [one[:m] for one in (returns, pessimistic, unknown)], own, gamma)
     if all_starts and few.drawn:
         more = problem.start_set.few(_MOST_STARTS, purpose="starts that are followed")
-        extra = _rollout(problem, law, more.states, T, num_parts=1)
+        extra = rollouts(problem, law, more.states, T, num_parts=1)
         by_start = _by_start(more, 1, _valued(extra, solution, np.zeros(len(more), int)), extra, gamma)
     return Paths(
         by_start=by_start,
@@ -180,7 +180,7 @@ def follow(
     )
 
 
-def _rollout(
+def rollouts(
     problem: MultistepProblem, law: Policy, starts: torch.Tensor, steps: int, *, num_parts: int
 ) -> Rollout:
     """Return rollouts through parts, with the same noise in each, so that parts differ by fits alone."""

@@ -12,17 +12,15 @@ import torch
 from nopg._typing import ArrayLike, BoolArray, FloatArray, as_tensor
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
-from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.monitoring._detector import Detector
 from nopg.monitoring._run import RECENT, Facts, Rows, check_return, operating_region, predicted_region
 from nopg.monitoring._scores import LAGS, Row, Scorer
 from nopg.monitoring._status import Change, Status, judge, likely_causes
-from nopg.policies import Policy
 from nopg.training import TrainingResult, load
 
-# Rows after a change that tell its cause, rows taken at once, rows from which a controller is imitated.
-_CAUSE_ROWS, _AT_ONCE, _IMITATED = 500, 1_000, 5_000
+# Rows after a change that tell its cause, and rows taken at once.
+_CAUSE_ROWS, _AT_ONCE = 500, 1_000
 # Actions farther from the controller's, in standard deviations of the logged ones, are another controller's.
 _OTHER_ACTIONS = 0.01
 _LARGEST_LOG = 700.0
@@ -34,11 +32,8 @@ class Monitor:
     """Watches a plant under a trained controller, or under the old one with the new one in shadow.
 
     Each row is predicted one step ahead by the model that trained the controller, from the *measured* state
-    and action, so that another behaviour does not count as another plant. Errors are scaled by the noise and
-    the uncertainty of the model at that place, rid of what the errors of the two rows before predict (sensor
-    noise), and ranked among errors of rows of the log that were held out. Bets on faults (an offset of a
-    column, the gain of an action, the offset of a sensor, more noise), each set before the row is known, are
-    added up over all possible times of the change by the statistic of Shiryaev and Roberts.
+    and action, so that another behaviour does not count as another plant. Errors are ranked among those of
+    held-out rows of the log, and bets on faults are added up over all possible times of a change.
 
     **False alarms.** An unchanged plant raises an alarm within n steps with probability at most
     n·false_alarms/horizon, by Doob's inequality, if, given the past, the rank of an error has a mean of at
@@ -50,9 +45,6 @@ class Monitor:
         false_alarms: Probability of a false alarm within the horizon, between 0 and 1.
         horizon: Number of steps.
         shadow: Whether another controller acts; by default this is told from the actions.
-
-    Attributes:
-        step: Number of steps so far.
 
     Example:
         >>> import nopg
@@ -93,9 +85,15 @@ class Monitor:
         """Forget the run, for instance after a repair."""
         units = self._model.state_space.units.numpy()
         self._detector = Detector(len(self._scorer.columns), self._model.num_actions, units)
-        self._run, self.step, self._log_evidence = Rows(), 0, -math.inf
+        self._run, self._evidence = Rows(), 0.0
         self._alarm: tuple[int, int] | None = None
-        self._checked: tuple[int, Facts | None] | None = None
+        self._returns: Facts | None = None
+        self._checked = -_RETURNS_EVERY
+
+    @property
+    def step(self) -> int:
+        """Number of steps so far."""
+        return self._detector.step
 
     def update(
         self,
@@ -127,7 +125,7 @@ class Monitor:
             )
         s, a, r, after = row
         self._take((s[None], a[None], r, after[None]), np.zeros(1, bool), np.array([terminated]))
-        return self._status(returns=self._alarm is not None)
+        return self._status(returns=self._alarm is not None and self.step >= self._checked + _RETURNS_EVERY)
 
     def watch(self, data: Transitions) -> Status:
         """Take the rows of a dataset in their order; return what is known after the last."""
@@ -146,7 +144,7 @@ class Monitor:
     @property
     def status(self) -> Status:
         """What is known of the run, the measured against the predicted return included."""
-        return self._status(returns=True, fresh=True)
+        return self._status(returns=True)
 
     @property
     def shadow(self) -> bool:
@@ -176,93 +174,76 @@ class Monitor:
 
     def _take(self, rows: Row, linked: BoolArray, terminated: BoolArray) -> None:
         """Test rows and keep them; the first continues the run if its state is the last next state."""
-        run, scores, m = self._run, self._scorer.score(rows), len(linked)
+        run, scorer, m = self._run, self._scorer, len(linked)
+        scores = scorer.score(rows)
         if len(run) and not run["terminated"][-1]:
             linked[0] = np.array_equal(run["next_states"][-1], rows[0][0].numpy())
-        of_rows = zip(("states", "actions", "rewards", "next_states"), rows, strict=True)
-        kept = ("predicted", "unknown", "outside", "scale", "z", "shifts")
+        names = ("states", "actions", "rewards", "next_states")
         run.append(
-            **{name: part.numpy() for name, part in of_rows},
-            **{name: getattr(scores, name) for name in kept},
+            **{name: part.numpy() for name, part in zip(names, rows, strict=True)},
+            **scores._asdict(),
             terminated=terminated,
             linked=linked,
             controller=np.asarray(self._law.mode(self.schema.encode(rows[0])).numpy()),
             evidence=np.zeros(m),
         )
-        with_before = slice(-m - LAGS, None)
-        r, shifts = (
-            self._scorer.whiten(run[name][with_before], run["linked"][with_before])[-m:]
-            for name in ("z", "shifts")
-        )
-        allowance = self._scorer.allowance(scores)
-        ranks = self._scorer.ranks(r, allowance)
-        bets = self._detector.factors(shifts, allowance, ranks, ~scores.outside)
+        before = slice(-m - LAGS, None)
+        r, shifts = (scorer.whiten(run[name][before], run["linked"][before])[-m:] for name in ("z", "shifts"))
+        allowance = scorer.allowance(scores)
+        bets = self._detector.factors(shifts, allowance, scorer.ranks(r, allowance), ~scores.outside)
         run["evidence"][-m:] = [self._count(one) for one in bets]
 
     def _count(self, bets: FloatArray) -> float:
         """Take the bets of one step; return the evidence after it, and note an alarm."""
-        self.step += 1
-        self._log_evidence = self._detector.update(bets)
-        if self._alarm is None and self._log_evidence >= math.log(self.threshold):
+        log_evidence = self._detector.update(bets)
+        if self._alarm is None and log_evidence >= math.log(self.threshold):
             self._alarm = (self._detector.since, self.step)
-        return math.exp(min(self._log_evidence, _LARGEST_LOG))
+        self._evidence = math.exp(min(log_evidence, _LARGEST_LOG))
+        return self._evidence
 
-    def _status(self, *, returns: bool, fresh: bool = False) -> Status:
-        causes, shadow = self._causes(), self._compare(fresh) if self.shadow else None
-        since = max(self._alarm[0] - 1 - self._run.dropped, 0) if self._alarm else 0
-        if returns and (self._checked is None or fresh or self.step >= self._checked[0] + _RETURNS_EVERY):
-            self._checked = (self.step, check_return(self._evaluator, self._acting, self._run, since))
-        checked = self._checked[1] if returns and self._checked else None
-        region = operating_region(self._run, self.schema.states, None if shadow else self._predicted)
-        verdict, reasons = judge(causes, region, checked, shadow=shadow is not None)
+    def _status(self, *, returns: bool) -> Status:
+        causes, shadow, run = self._causes(), self.shadow, self._run
+        compared: Facts | None = None
+        if returns:
+            first = 0 if shadow else self._first_changed
+            self._returns, self._checked = check_return(self._evaluator, self._law, run, first), self.step
+        known = self._returns if returns or self._alarm else None
+        if shadow:
+            apart = self._apart().mean(axis=0).tolist()
+            compared = {"difference": dict(zip(self.schema.actions, apart, strict=True))}
+            compared |= {name: known and known[name] for name in ("predicted", "measured")}
+            known = None
+        region = operating_region(run, self.schema.states, None if shadow else self._predicted)
+        verdict, reasons = judge(causes, region, known, shadow=shadow)
         return Status(
             step=self.step,
             verdict=verdict,
             reasons=reasons,
-            evidence=math.exp(min(self._log_evidence, _LARGEST_LOG)),
+            evidence=self._evidence,
             threshold=self.threshold,
             change=causes[0] if causes else None,
             others=causes[1:],
             operating_region=region,
-            return_check=checked,
-            shadow=shadow,
+            return_check=known,
+            shadow=compared,
         )
 
     def _causes(self) -> tuple[Change, ...]:
         if self._alarm is None:
             return ()
-        first = max(self._alarm[0] - 1 - self._run.dropped, 0)
-        rows = slice(first, first + _CAUSE_ROWS)
+        rows = slice(self._first_changed, self._first_changed + _CAUSE_ROWS)
         inside = ~self._run["outside"][rows]
         z, shifts, scale = (self._run[name][rows][inside] for name in ("z", "shifts", "scale"))
         return likely_causes((z, shifts, scale), self._scorer, self.schema, self._alarm)
 
     @property
-    def _acting(self) -> Policy:
-        """The controller that acts; another one is imitated by the nearest rows of the run."""
-        if not self.shadow:
-            return self._law
-        names = ("states", "actions", "rewards", "next_states")
-        s, a, r, after = (torch.as_tensor(self._run[name][-_IMITATED:]) for name in names)
-        flags = torch.zeros(len(s), dtype=torch.bool)
-        data = Transitions(s, a, r, after, flags, flags, self.schema)
-        return LoggedBehavior(data, self._evaluator.problem.state_widths)
+    def _first_changed(self) -> int:
+        """The first kept row since the change; 0 without an alarm."""
+        return max(self._alarm[0] - 1 - self._run.dropped, 0) if self._alarm else 0
 
     def _apart(self) -> FloatArray:
         """Return how far recent actions are from the controller's, shape (m, d_a)."""
         return np.asarray(np.abs(self._run["controller"] - self._run["actions"])[-RECENT:])
-
-    def _compare(self, returns: bool) -> Facts:
-        """Return how far the controller is from the one that acts."""
-        laws = {"predicted": self._law, "acting": self._acting} if returns else {}
-        found = {name: check_return(self._evaluator, law, self._run) for name, law in laws.items()}
-        return {
-            "difference": dict(zip(self.schema.actions, self._apart().mean(axis=0).tolist(), strict=True)),
-            **{
-                name: one and one["predicted"]
-                for name, one in ({"predicted": None, "acting": None} | found).items()
-            },
-        }
 
     @cached_property
     def _predicted(self) -> tuple[FloatArray, FloatArray, float]:

@@ -10,21 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nopg._seeding import generator
 from nopg._typing import FloatArray
 from nopg.evaluation import OfflineEvaluator
 from nopg.evaluation._assessment import INFLATION
-from nopg.inspect._wording import share_of
-from nopg.models._rollout import rollout
+from nopg.evaluation._control_law import PolicyLaw
+from nopg.evaluation._paths import rollouts
 from nopg.monitoring._scores import Scorer
-from nopg.policies import Policy
 from nopg.training import TrainingResult
 
 _MOST_KEPT = 100_000
 # Rows in which the plant is looked for, and the fewest of them that count.
 RECENT, _FEWEST = 200, 50
-# Share of recent rows beyond the predicted one at which to look, and to act.
-_SOME, _MOST = 0.2, 0.5
 # Rows of predicted paths that are scored; quantiles of predicted states, a margin as a share of their span.
 _PREDICTED, _QUANTILES, _MARGIN = 2_000, (0.005, 0.995), 0.1
 # Share of the return's weight after a stretch, its greatest length, and the share of it that suffices.
@@ -52,19 +48,16 @@ class Rows:
 
     def append(self, **columns: npt.NDArray[Any]) -> None:
         """Add rows."""
-        if self._used > _MOST_KEPT:
-            drop = self._used // 2
-            self._table, self._used = self._table[drop : self._used].copy(), self._used - drop
-            self.dropped += drop
-        before, kinds = self._used, [(name, one.dtype, one.shape[1:]) for name, one in columns.items()]
-        self._used += len(next(iter(columns.values())))
-        if self._used > len(self._table):
-            grown = np.empty(2 * self._used, np.dtype(kinds, align=True))
-            if before:
-                grown[:before] = self._table[:before]
-            self._table = grown
+        count = len(next(iter(columns.values())))
+        if not len(self._table):  # memory of rows that are not used costs nothing
+            kinds = [(name, one.dtype, one.shape[1:]) for name, one in columns.items()]
+            self._table = np.empty(_MOST_KEPT, np.dtype(kinds, align=True))
+        if (drop := self._used // 2) and self._used + count > _MOST_KEPT:
+            self._table[: self._used - drop] = self._table[drop : self._used]
+            self._used, self.dropped = self._used - drop, self.dropped + drop
         for name, values in columns.items():
-            self._table[name][before : self._used] = values
+            self._table[name][self._used : self._used + count] = values
+        self._used += count
 
 
 def predicted_region(result: TrainingResult, scorer: Scorer) -> tuple[FloatArray, FloatArray, float]:
@@ -87,38 +80,20 @@ def operating_region(
     """Return where the plant has been in the last rows; None for too few."""
     if len(run) < _FEWEST:
         return None
-    found: Facts = {"outside": float(run["outside"][-RECENT:].mean()), "expected": None, "column": None}
+    outside = float(run["outside"][-RECENT:].mean())
     if predicted is None:
-        return found
+        return {"outside": outside, "expected": None, "column": None}
     states, (low, high, expected) = run["states"][-RECENT:], predicted
     beyond = ((states < low) | (states > high)).mean(axis=0)
     k = int(beyond.argmax())
-    column = {
+    return {
+        "outside": outside,
+        "expected": expected,
         "column": names[k] if beyond[k] > 0 else None,
         "beyond": float(beyond[k]),
         "median": float(np.median(states[:, k])),
         "predicted": (float(low[k]), float(high[k])),
     }
-    return found | {"expected": expected} | column
-
-
-def region_reasons(region: Facts) -> tuple[list[str], bool]:
-    """Return what is unusual about where the plant is, in sentences, and whether it is mostly off the log."""
-    reasons, expected = [], region["expected"]
-    unexpected = region["outside"] - (expected or 0.0)
-    if unexpected > _SOME:
-        predicted = "" if expected is None else f" (predicted: {share_of(expected)})"
-        reasons.append(
-            f"{share_of(region['outside'])} of the last rows are outside the log{predicted}: no such states, "
-            "or other actions than those that followed them; there the model neither predicts nor tests"
-        )
-    if region["column"] is not None and region["beyond"] > _SOME:
-        low, high = region["predicted"]
-        reasons.append(
-            f"{region['column']} is outside its predicted range of {low:.4g} to {high:.4g} in "
-            f"{share_of(region['beyond'])} of the last rows (median {region['median']:.4g})"
-        )
-    return reasons, unexpected > _MOST
 
 
 def stretches(linked: npt.NDArray[np.bool_], length: int) -> list[tuple[int, int]]:
@@ -127,7 +102,7 @@ def stretches(linked: npt.NDArray[np.bool_], length: int) -> list[tuple[int, int
     return [(k, min(k + length, end)) for begin, end in pairwise(edges) for k in range(begin, end, length)]
 
 
-def check_return(evaluator: OfflineEvaluator, law: Policy, run: Rows, begin: int = 0) -> Facts | None:
+def check_return(evaluator: OfflineEvaluator, law: PolicyLaw, run: Rows, begin: int = 0) -> Facts | None:
     """Return measured and predicted returns of rows from `begin` on; None if they are too few."""
     gamma = evaluator.discount
     length = min(max(math.ceil(math.log(_TAIL) / math.log(gamma)) if gamma > 0 else 0, 5), _LONGEST)
@@ -141,35 +116,24 @@ def check_return(evaluator: OfflineEvaluator, law: Policy, run: Rows, begin: int
         return None
     measured = [gamma ** np.arange(end - first) @ run["rewards"][first:end] for first, end in used]
     starts = run["states"][[first for first, _ in used]]
-    found = _predicted_returns(evaluator, law, starts, np.ptp(used, axis=1))
-    value, *halves = found.mean(axis=(1, 2)).tolist()
+    returns = _predicted_returns(evaluator, law, starts, np.ptp(used, axis=1))
+    value, *halves = returns.mean(axis=(1, 2)).tolist()
     apart = math.sqrt(sum((half - value) ** 2 for half in halves) / max(len(halves), 1))
-    chance = math.sqrt(float(found[0].var(axis=0).mean()) / len(used))
+    chance = math.sqrt(float(returns[0].var(axis=0).mean()) / len(used))
     half = _DEVIATIONS * max(math.hypot(INFLATION * apart, chance), evaluator.least_error)
-    interval = (value - half, value + half)
-    return {
-        "measured": float(np.mean(measured)),
-        "predicted": value,
-        "interval": interval,
-        "stretches": len(used),
-    }
+    ends = (value - half, value + half)
+    found = {"measured": float(np.mean(measured)), "predicted": value, "interval": ends}
+    return {**found, "stretches": len(used)}
 
 
 def _predicted_returns(
-    evaluator: OfflineEvaluator, law: Policy, starts: FloatArray, lengths: npt.NDArray[Any]
+    evaluator: OfflineEvaluator, law: PolicyLaw, starts: FloatArray, lengths: npt.NDArray[Any]
 ) -> FloatArray:
     """Return Σ γᵗrₜ of a controller from raw states, by part, draw of noise and start, shape (P, n, m)."""
-    model, noisy = evaluator.model, evaluator.problem.noisy
-    T, P, n, m = int(lengths.max()), model.num_parts, _REPEATS if noisy else 1, len(starts)
-    noise = None
-    if noisy:
-        rng = generator(0, "noise of a watched run")
-        draws = torch.randn(T, n * m, 2 * model.num_states, generator=rng, dtype=torch.float64)
-        noise = draws.repeat(1, P, 1).numpy()
-    begin = torch.as_tensor(starts).repeat(P * n, 1)
-    part = np.arange(P).repeat(n * m)
-    paths = rollout(model, lambda features, _: law.mode(features), begin, T, part=part, noise=noise)
+    problem, P = evaluator.problem, evaluator.model.num_parts
+    repeated = torch.as_tensor(starts).repeat(_REPEATS if problem.noisy else 1, 1)
+    paths = rollouts(problem, law, repeated, int(lengths.max()), num_parts=P)
     gained = evaluator.discount ** np.arange(len(paths))[:, None] * paths.rewards * paths.going[:-1]
-    last = np.minimum(np.tile(lengths, P * n), len(paths)) - 1
-    total = np.cumsum(gained, axis=0)[last, np.arange(P * n * m)]
-    return np.asarray(total.reshape(P, n, m))
+    lengths = np.resize(lengths, gained.shape[1])
+    total = np.cumsum(gained, axis=0)[np.minimum(lengths, len(paths)) - 1, np.arange(len(lengths))]
+    return np.asarray(total.reshape(P, -1, len(starts)))

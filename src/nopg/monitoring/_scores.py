@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from nopg._support import FitVariance
+from nopg._support import FitVariance, unknown_share
 from nopg._typing import BoolArray, FloatArray
 from nopg.data._episodes import spaced_blocks
 from nopg.errors import DataError
@@ -43,8 +43,7 @@ Row = tuple[Tensor, Tensor, Tensor, Tensor]
 """States (m, d_s), actions (m, d_a), rewards (m,) and next states (m, d_s)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(NamedTuple):
     """Rows in units of the model's error; c tested columns: the state columns that vary, then the reward."""
 
     predicted: FloatArray  # next states and reward, (m, d_s + 1)
@@ -159,7 +158,7 @@ class Scorer:
         doubt, by_slopes = np.sqrt(np.square(apart).mean(axis=1).T), self._slope_errors(x)
         ordinary = np.maximum(np.sqrt(noise**2 + doubt**2 + floor**2), _OPEN * spread)
         scale = np.sqrt(noise**2 + np.maximum(doubt, by_slopes) ** 2 + floor**2)[:, self.columns]
-        unknown = 1.0 / (1.0 + np.exp(-out[-1]))
+        unknown = unknown_share(out[-1])
         slope = slopes[self.columns].transpose(2, 1, 0) / scale[:, None]  # (m, d, c)
         slope[..., [k == d_s for k in self.columns]] = 0.0  # computed from commands and measurements
         offsets = np.eye(len(self.columns))[None].repeat(m, axis=0)
@@ -200,12 +199,11 @@ class Scorer:
 
 def _rank(reference: FloatArray, values: FloatArray) -> FloatArray:
     """Return 2F − 1 of values (m, c), F the distribution of sorted columns (n, c), ties by half."""
-    found = np.empty_like(values)
-    for k, column in enumerate(reference.T):
-        below = np.searchsorted(column, values[:, k], side="left")
-        up_to = np.searchsorted(column, values[:, k], side="right")
-        found[:, k] = (below + up_to) / len(column) - 1.0
-    return found
+    sides = (
+        [np.searchsorted(*column, side=side) for column in zip(reference.T, values.T, strict=True)]
+        for side in ("left", "right")
+    )
+    return np.asarray(sum(np.column_stack(one) for one in sides) / len(reference) - 1.0)
 
 
 def _lagged(values: FloatArray, linked: BoolArray) -> list[FloatArray]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from nopg._typing import FloatArray
 from nopg.data import Schema
-from nopg.monitoring._run import Facts, region_reasons
+from nopg.inspect._wording import share_of
+from nopg.monitoring._run import Facts
 from nopg.monitoring._scores import Scorer
 
 Verdict = Literal["ok", "check", "retrain", "revert"]
@@ -17,6 +18,8 @@ Kind = Literal["offset", "gain", "sensor", "noise"]
 
 # Another cause is named too where it explains at least this share of what the best one does.
 _AS_GOOD, _MOST_CAUSES = 0.9, 3
+# Share of recent rows beyond the predicted one at which to look, and to act.
+_SOME, _MOST = 0.2, 0.5
 # Noise explains any error; what it explains counts for less.
 _NOISE_SHARE = 0.8
 
@@ -111,8 +114,9 @@ class Status:
         return_check: Mean discounted return over at most the last 20 `stretches` of the run: `measured`, and
             `predicted` from the same states with the `interval` of three standard errors. None while the run
             is too short or was not asked for.
-        shadow: In shadow mode: the mean `difference` of the last 200 actions by name; the returns that are
-            `predicted` for the controller and the `acting` one, None while the run is too short.
+        shadow: In shadow mode: the mean `difference` of the last 200 actions by name; the return `measured`
+            under the acting controller, and `predicted` for the other one from the same states, as in
+            `return_check`, which is then None.
     """
 
     step: int
@@ -135,7 +139,7 @@ def judge(
     causes: tuple[Change, ...], region: Facts | None, returns: Facts | None, *, shadow: bool
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict and its reasons."""
-    reasons, away = ([], False) if region is None else region_reasons(region)
+    reasons, away = ([], False) if region is None else _region_reasons(region)
     if causes:
         best, others = causes[0], "".join(f", or {one.words}" for one in causes[1:])
         found = f"the plant has changed since about step {best.since} (found at step {best.found})"
@@ -143,17 +147,29 @@ def judge(
     below = returns is not None and returns["measured"] < returns["interval"][0]
     if returns is not None and below:
         low, high = returns["interval"]
+        found = f"measured return {returns['measured']:.4g}, below the predicted interval"
+        reasons.append(f"{found} [{low:.4g}, {high:.4g}] from the same states")
+    if not (causes or away):
+        return ("check" if reasons else "ok"), tuple(reasons)
+    if shadow or returns is not None:
+        return ("revert" if below and not shadow else "retrain"), tuple(reasons)
+    return "check", (*reasons, "whether it costs return is not known yet")
+
+
+def _region_reasons(region: Facts) -> tuple[list[str], bool]:
+    """Return what is unusual about where the plant is, in sentences, and whether it is mostly off the log."""
+    reasons, expected = [], region["expected"]
+    unexpected = region["outside"] - (expected or 0.0)
+    if unexpected > _SOME:
+        predicted = "" if expected is None else f" (predicted: {share_of(expected)})"
         reasons.append(
-            f"measured return {returns['measured']:.4g}, below the predicted interval [{low:.4g}, "
-            f"{high:.4g}] from the same states"
+            f"{share_of(region['outside'])} of the last rows are outside the log{predicted}: no such states, "
+            "or other actions than those that followed them; there the model neither predicts nor tests"
         )
-    if not reasons:
-        return "ok", ()
-    serious = bool(causes) or away
-    if serious and shadow:
-        return "retrain", tuple(reasons)
-    if serious and returns is not None:
-        return ("revert" if below else "retrain"), tuple(reasons)
-    if serious:
-        reasons.append("whether it costs return is not known yet")
-    return "check", tuple(reasons)
+    if region["column"] is not None and region["beyond"] > _SOME:
+        low, high = region["predicted"]
+        reasons.append(
+            f"{region['column']} is outside its predicted range of {low:.4g} to {high:.4g} in "
+            f"{share_of(region['beyond'])} of the last rows (median {region['median']:.4g})"
+        )
+    return reasons, unexpected > _MOST
