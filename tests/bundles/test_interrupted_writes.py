@@ -11,16 +11,29 @@ import pytest
 
 from nopg._files import write_files
 
-SCRIPT = Path(__file__).parent / "interrupted.py"
+HERE = Path(__file__).parent
+
+
+def counts(script: str, kills: int) -> dict[str, int]:
+    """Return what a script counted, which is run in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), *sys.path])}
+    command = [sys.executable, str(HERE / script), str(kills)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.slow
+def test_killed_trainings_saves_and_reports_are_gone_on_with_and_leave_whole_files() -> None:
+    found = counts("killed_training.py", 6)
+    assert sum(found.get(stage, 0) for stage in ("training", "saving", "reporting")) >= 6
+    assert found["ended"] >= 1
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_controller_survives_a_fault_at_every_change_and_many_kills(kills: int) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parents[1]), *sys.path])}
-    command = [sys.executable, str(SCRIPT), str(kills)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr[-3000:]
-    counted: dict[str, int] = json.loads(done.stdout)
+    counted = counts("interrupted.py", kills)
     # A file is written under another name, and renamed.
     assert len(counted) == 6
     assert min(counted.values()) >= 1
