@@ -19,10 +19,8 @@ from nopg.cli._app import app
 from nopg.data.io import write_parquet
 from nopg.errors import ArgumentError, DataError
 from nopg.large_logs import Fleet, load_fleet, load_summary, save_summary, summarize, summarize_fleet
-from nopg.large_logs._fleet import STANDS_OUT, robust_scores
-from nopg.large_logs._log import LargeLog, hashed_groups
-from nopg.large_logs._pooling import _combination
-from nopg.large_logs._sums import ShardTask
+from nopg.large_logs._fleet import STANDS_OUT, _combination, robust_scores
+from nopg.large_logs._log import LargeLog, ShardTask, hashed_groups
 from nopg.models import LocalModel
 from nopg.models._log_summary import Statistics
 

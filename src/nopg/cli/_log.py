@@ -59,18 +59,16 @@ def for_one_pass(settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 def saved_summary(data: Sequence[str], plant: str | None) -> LogSummary | None:
     """Return the summary that a folder holds, of one of its plants if it has several; None for other data."""
-    from nopg.large_logs import load_fleet, load_summary
-    from nopg.large_logs._files import holds_fleet, holds_summary
+    from nopg.large_logs import Fleet
+    from nopg.large_logs._files import holds_summary, loaded
 
     folder = data[0]
-    if len(data) == 1 and holds_fleet(folder):
-        fleet = load_fleet(folder)
-        return fleet.summary() if plant is None else fleet.plant(plant)
-    if len(data) == 1 and plant is None and holds_summary(folder):
-        return load_summary(folder)
+    found = loaded(folder) if len(data) == 1 and holds_summary(folder) else None
+    if isinstance(found, Fleet):
+        return found.summary() if plant is None else found.plant(plant)
     if plant is not None:
         raise ArgumentError(f"{folder} is no summary of several plants; make one with nopg summarize --plant")
-    return None
+    return found
 
 
 def to_save(settings: Mapping[str, Any], schema: Schema) -> dict[str, Any]:

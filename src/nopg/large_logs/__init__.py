@@ -1,8 +1,7 @@
 """Logs that do not fit into memory: one pass over their rows, on any number of processes or machines."""
 
 from nopg.large_logs._files import load_fleet, load_summary, save_summary
-from nopg.large_logs._fleet import Fleet
-from nopg.large_logs._pooling import Pool
+from nopg.large_logs._fleet import Fleet, Pool
 from nopg.large_logs._summarize import summarize, summarize_fleet
 from nopg.models._log_summary import LogSummary
 

@@ -15,12 +15,11 @@ from nopg.data import Repairs, Transitions
 from nopg.data.io._parquet import read_parquet, write_parquet
 from nopg.errors import ArgumentError, DataError
 from nopg.large_logs._fleet import Fleet
-from nopg.large_logs._sums import PlantSums
+from nopg.large_logs._log import PlantSums
 from nopg.models import LocalModel
-from nopg.models._log_summary import ColumnCounts, LogSummary, OwnRows, Statistics
+from nopg.models._log_summary import ColumnCounts, LogSummary, OwnRows
 
 _SAMPLE, _SUMS = "sample.parquet", "sums.safetensors"
-_Arrays = dict[str, Tensor]
 
 
 def save_summary(
@@ -36,12 +35,15 @@ def save_summary(
         write_parquet(summary.sample, Path(place) / _SAMPLE)
         sample = (Path(place) / _SAMPLE).read_bytes()
     tensors = {"groups": summary.groups}
-    if isinstance(summary, Fleet):
-        for name, one in summary.plants.items():
+    plants = summary.plants if isinstance(summary, Fleet) else {"": summary}
+    for name, one in plants.items():
+        if isinstance(one, PlantSums):
             drawn = {"starts": one.starts, "rows": one.rows}
-            tensors |= {f"{name}/{part}": values for part, values in _arrays(one, drawn).items()}
-    else:
-        tensors |= _arrays(summary, {} if summary.own_rows is None else asdict(summary.own_rows))
+        else:
+            drawn = {} if one.own_rows is None else asdict(one.own_rows)
+        columns = {} if one.columns is None else asdict(one.columns)
+        arrays = nested(statistics=one.statistics.arrays(), columns=columns, drawn=drawn)
+        tensors |= {f"{name}/{part}": values for part, values in arrays.items()}
     found = {name: one.clone(memory_format=contiguous_format) for name, one in tensors.items()}
     header = {"repairs": json.dumps(asdict(summary.sample.repairs))}
     write_files({target / _SAMPLE: sample, target / _SUMS: save(found, header)})
@@ -53,65 +55,52 @@ def holds_summary(folder: str | os.PathLike[str]) -> bool:
     return (Path(folder) / _SUMS).is_file()
 
 
-def holds_fleet(folder: str | os.PathLike[str]) -> bool:
-    """Return whether a folder holds a fleet."""
-    return holds_summary(folder) and bool(_load(Path(folder))[3])
-
-
 def load_summary(folder: str | os.PathLike[str]) -> LogSummary:
     """Return the summary that `save_summary` wrote; its charts are placed again and compared."""
-    sample, groups, arrays, plants = _load(Path(folder))
-    if plants:
+    if isinstance(found := loaded(folder), Fleet):
         raise DataError(f"{folder} holds a fleet; read it with load_fleet")
-    statistics = _placed(sample, groups).filled(part_of("statistics", arrays))
-    own, columns = part_of("drawn", arrays), part_of("columns", arrays)
-    own_rows, counts = OwnRows(**own) if own else None, ColumnCounts(**columns) if columns else None
-    return LogSummary(sample, groups, statistics, own_rows, counts)
+    return found
 
 
 def load_fleet(folder: str | os.PathLike[str]) -> Fleet:
     """Return the fleet that `save_summary` wrote; its charts are placed again and compared."""
-    sample, groups, _, plants = _load(Path(folder))
-    if not plants:
+    if isinstance(found := loaded(folder), LogSummary):
         raise DataError(f"{folder} holds the summary of one log, not of plants; read it with load_summary")
-    placed, found = _placed(sample, groups), dict[str, PlantSums]()
+    return found
+
+
+def loaded(folder: str | os.PathLike[str]) -> LogSummary | Fleet:
+    """Return what a folder holds."""
+    sample, groups, plants = _load(Path(folder))
+    placed, found = LocalModel(sample, groups=groups).steps.fitted_statistics, dict[str, PlantSums]()
     for name, arrays in sorted(plants.items()):
-        columns = ColumnCounts(**part_of("columns", arrays))
-        statistics = placed.filled(part_of("statistics", arrays))
-        found[name] = PlantSums(statistics, columns=columns, **part_of("drawn", arrays))
+        statistics, drawn, counts = (part_of(part, arrays) for part in ("statistics", "drawn", "columns"))
+        sums, columns = placed.filled(statistics), ColumnCounts(**counts) if counts else None
+        if columns is None or not name:
+            return LogSummary(sample, groups, sums, OwnRows(**drawn) if drawn else None, columns)
+        found[name] = PlantSums(sums, columns=columns, **drawn)
     return Fleet(sample, groups, found)
 
 
-def _arrays(one: PlantSums | LogSummary, drawn: _Arrays) -> _Arrays:
-    """Return the arrays of sums, and those of a sample of rows; `part_of` is the way back."""
-    columns = {} if one.columns is None else asdict(one.columns)
-    return nested(statistics=one.statistics.arrays(), columns=columns, drawn=drawn)
-
-
-def _placed(sample: Transitions, groups: Tensor) -> Statistics:
-    return LocalModel(sample, groups=groups).steps.fitted_statistics
-
-
-def _load(target: Path) -> tuple[Transitions, Tensor, _Arrays, dict[str, _Arrays]]:
-    """Return the sample, its groups, the arrays of a summary, and those of a fleet by plant."""
+def _load(target: Path) -> tuple[Transitions, Tensor, dict[str, dict[str, Tensor]]]:
+    """Return the sample, its groups, and all arrays by plant; the only one of a log has an empty name."""
     from safetensors import safe_open
 
     missing = [name for name in (_SAMPLE, _SUMS) if not (target / name).is_file()]
     if missing:
         raise DataError(f"{target} holds no summary of a log: {' and '.join(missing)} missing")
-    arrays, plants = _Arrays(), dict[str, _Arrays]()
+    plants = dict[str, dict[str, Tensor]]()
     try:
         with safe_open(target / _SUMS, framework="pt") as file:
             found = json.loads(file.metadata()["repairs"])
             repairs = Repairs(found["counts"], tuple(found["notes"]))
             groups = file.get_tensor("groups")
             for key in set(file.keys()) - {"groups"}:
-                plant, slash, name = key.rpartition("/")
-                own = plants.setdefault(plant, {}) if slash else arrays
-                own[name] = file.get_tensor(key)
+                plant, _, name = key.rpartition("/")
+                plants.setdefault(plant, {})[name] = file.get_tensor(key)
     except Exception as error:  # safetensors has errors of its own
         raise DataError(f"{target / _SUMS} cannot be read ({error}); summarize the log again") from error
     sample = read_parquet(target / _SAMPLE)
     if len(groups) != len(sample):
         raise DataError(f"{target} does not fit together; summarize the log again")
-    return replace(sample, repairs=repairs), groups, arrays, plants
+    return replace(sample, repairs=repairs), groups, plants

@@ -1,37 +1,42 @@
-"""A log in Parquet files that is read part by part."""
+"""A log in Parquet files that is read part by part, and what one pass over it keeps: sums."""
 
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Unpack
+from functools import cached_property, reduce
+from operator import add
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
 
-from nopg.data import Transitions
+from nopg.data import Repairs, Transitions
 from nopg.data.io._files import Paths, extra, find_files
 from nopg.data.io._parquet import read_parquet, read_parquet_by
 from nopg.data.io._roles import Columns, resolve_columns, split_arguments
 from nopg.data.io._tables import completed
 from nopg.errors import DataError
+from nopg.models._log_summary import ColumnCounts, OwnRows, Statistics
+from nopg.models._one_step import OneStep
+from nopg.models._regression_rows import RowBatch
 
 _SUFFIXES = (".parquet", ".pq")
 # About how many rows are read at once.
 _PART_ROWS = 1 << 17
 # Parts of which a sample has rows.
 _RUNS = 128
+# Starts that are kept, and rows of a plant by which its predictions are compared.
+_MOST_KEPT = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class LogPart:
-    """Consecutive rows of one file: its path, the number of the part from 0, the number of its parts."""
+class LogPart(NamedTuple):
+    """Consecutive rows of one file: its path, the number of the part from 0 and that of its parts."""
 
     file: str
-    number: int
-    count: int
+    share: tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,17 +78,16 @@ class LargeLog:
         found = list[LogPart]()
         for file, (rows, groups) in zip(self.files, self._sizes, strict=True):
             count = min(math.ceil(rows / _PART_ROWS), groups)
-            found += [LogPart(file, number, count) for number in range(count)]
+            found += [LogPart(file, (number, count)) for number in range(count)]
         if not found:
             raise DataError(f"{self.files[0]}: there are no rows; give at least one transition")
         return tuple(found)
 
     def read(self, part: LogPart) -> dict[str, Transitions]:
         """Return the rows of a part by plant; those of a log of one plant under an empty name."""
-        share = (part.number, part.count)
         if self.plant is None:
-            return {"": read_parquet(part.file, part=share, **self.columns)}
-        return read_parquet_by(part.file, self.plant, part=share, **self.columns)
+            return {"": read_parquet(part.file, part=part.share, **self.columns)}
+        return read_parquet_by(part.file, self.plant, part=part.share, **self.columns)
 
     def groups(self, data: Transitions, count: int) -> torch.Tensor:
         """Return one of `count` groups for each row: episodes that a column tells, else single rows."""
@@ -108,7 +112,7 @@ class LargeLog:
         begins = torch.ones(len(data), dtype=torch.bool)
         begins[1:] = data.episodes[1:] != data.episodes[:-1]
         begins = begins if data.begins is None else data.begins.clone()
-        begins[0] &= part.number == 0  # any other part may begin within an episode
+        begins[0] &= part.share[0] == 0  # any other part may begin within an episode
         return data.states[begins]
 
 
@@ -155,3 +159,93 @@ def hashed_groups(data: Transitions, count: int) -> torch.Tensor:
     """Return one of `count` groups for each row: whole episodes, or single rows where there are none."""
     owners = data.states if data.episodes is None else data.episodes[:, None]
     return row_hashes(owners) % count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlantSums:
+    """Sums over rows of one plant, and samples: those with the smallest hashes, the same ones in any order.
+
+    Attributes:
+        statistics: Sums of the charts.
+        starts: A sample of the states in which the task begins, shape (m, d_s).
+        rows: A sample of the rows: inputs, targets, group and end of the task of each, shape (m, d + t + 2);
+            none of a log of one plant.
+        columns: How the values of columns lie.
+    """
+
+    statistics: Statistics
+    starts: torch.Tensor
+    rows: torch.Tensor
+    columns: ColumnCounts
+
+    def __add__(self, other: PlantSums) -> PlantSums:
+        return PlantSums(
+            self.statistics + other.statistics,
+            _sampled(torch.cat([self.starts, other.starts])),
+            _sampled(torch.cat([self.rows, other.rows])),
+            self.columns + other.columns,
+        )
+
+    def own_rows(self, num_inputs: int) -> OwnRows:
+        """Return the sample of rows."""
+        inputs, targets = self.rows[:, :num_inputs], self.rows[:, num_inputs:-2]
+        return OwnRows(inputs, targets, self.rows[:, -2].long(), self.rows[:, -1].bool())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassSums:
+    """Sums over rows of a log by plant, and repairs; the only plant of a log of one has an empty name."""
+
+    plants: Mapping[str, PlantSums]
+    repairs: Repairs
+
+    def __add__(self, other: PassSums) -> PassSums:
+        both = dict(self.plants)
+        for name, sums in other.plants.items():
+            both[name] = both[name] + sums if name in both else sums
+        return PassSums(both, self.repairs + other.repairs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShardTask:
+    """A function of the number of a share that returns the bytes of its sums around the charts of a model."""
+
+    log: LargeLog
+    steps: OneStep
+    shards: Sequence[Sequence[LogPart]]
+
+    def __call__(self, number: int) -> bytes:
+        """Return the sums of a share as bytes."""
+        torch.set_num_threads(1)
+        return pickle.dumps(self.sums(number))
+
+    def sums(self, number: int) -> PassSums:
+        """Return the sums of a share, in bounded memory."""
+        return reduce(add, map(self._of_part, self.shards[number]))
+
+    def _of_part(self, part: LogPart) -> PassSums:
+        read = self.log.read(part)
+        repairs = reduce(add, (data.repairs for data in read.values()))
+        return PassSums({name: self._of_rows(data, part) for name, data in read.items()}, repairs)
+
+    def _of_rows(self, data: Transitions, part: LogPart) -> PlantSums:
+        groups, steps = self.log.groups(data, self.steps.rows.num_groups), self.steps
+        rows = torch.zeros(0, 0, dtype=torch.float64)
+        if self.log.plant is not None:
+            batch = RowBatch.of_log(data, groups, steps.rows.num_groups)
+            facts = torch.stack([groups.double(), data.terminated.double()], dim=1)
+            rows = torch.cat([batch.inputs, batch.targets, facts], dim=1)
+        # Edges over the sample that the model was fitted to.
+        (low, high), rewards = steps.rows.extremes, steps.rows.targets[:, steps.num_states]
+        ends = torch.cat([low, rewards.min()[None]]), torch.cat([high, rewards.max()[None]])
+        columns = ColumnCounts.between(*ends).with_rows(data)
+        starts = self.log.starts(data, part)
+        return PlantSums(steps.statistics(data, groups), _sampled(starts), _sampled(rows), columns)
+
+
+def _sampled(rows: torch.Tensor) -> torch.Tensor:
+    """Return distinct rows, those with the smallest hashes."""
+    hashes, order = row_hashes(rows).sort(stable=True)
+    first = torch.ones(len(rows), dtype=torch.bool)
+    first[1:] = hashes[1:] != hashes[:-1]
+    return rows[order[first][:_MOST_KEPT]]

@@ -8,7 +8,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import reduce
 from operator import add
@@ -21,17 +21,16 @@ from nopg.data.io._files import Paths, extra
 from nopg.data.io._roles import Columns
 from nopg.errors import ArgumentError
 from nopg.large_logs._fleet import Fleet
-from nopg.large_logs._log import LargeLog, joined
-from nopg.large_logs._sums import PassSums, ShardTask
+from nopg.large_logs._log import LargeLog, PassSums, ShardTask, joined
 from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
 from nopg.models._regression_rows import NUM_GROUPS
 
 _SAMPLE_ROWS = 20_000
-# Seconds between two lines of progress.
-_SECONDS = 1.0
-# What a process works with, set once when it starts.
-_own: dict[str, Any] = {}
+# Shares for each worker, between which progress is shown.
+_SHARES = 8
+# The task of a process, set once when it starts.
+_own: list[ShardTask] = []
 
 Engine = Callable[[Callable[[int], bytes], int], Sequence[bytes]]
 """Runs a task for every number below a count, anywhere, and returns the results in their order."""
@@ -53,7 +52,7 @@ def summarize(
 
     Args:
         path: A file, a folder, a glob or several of them.
-        workers: Shares that are summed at a time; one for each core by default.
+        workers: Shares that are summed at a time, eight for each; one worker for each core by default.
         engine: Processes of this machine, tasks of a Ray cluster, which sees the same files, or a function
             that runs tasks elsewhere.
         progress: Whether to show rows and time left.
@@ -95,10 +94,11 @@ def _one_pass(
     runs = log.sample(_SAMPLE_ROWS)
     sample = joined(runs)
     groups = torch.cat([log.groups(run, NUM_GROUPS) for run in runs])
-    shards = [log.parts[k::count] for k in range(min(count, len(log.parts)))]
+    num_shards = min(_SHARES * count if count > 1 else 1, len(log.parts))
+    shards = [log.parts[k::num_shards] for k in range(num_shards)]
     task = ShardTask(log, LocalModel(sample, groups=groups).steps.lean(), shards)
     if engine == "processes":
-        found = _on_processes(task, progress=progress)
+        found = _on_processes(task, count, progress=progress)
     else:
         run = _on_ray if engine == "ray" else engine
         found = [pickle.loads(one) for one in run(task, len(shards))]
@@ -106,45 +106,30 @@ def _one_pass(
     return replace(sample, repairs=total.repairs), groups, total
 
 
-def _on_processes(task: ShardTask, *, progress: bool) -> list[PassSums]:
-    """Return the sums of each share, one process for each; of a single one in this process."""
-    count, rows, began = len(task.shards), task.log.num_rows, time.monotonic()
+def _on_processes(task: ShardTask, workers: int, *, progress: bool) -> list[PassSums]:
+    """Return the sums of each share, summed on several processes; of a single one in this process."""
+    count, rows, began, found = len(task.shards), task.log.num_rows, time.monotonic(), list[PassSums]()
     if count == 1:
         return [task.sums(0)]
-    context = multiprocessing.get_context("spawn")
-    done = context.Value("q", 0)
-
-    def write_line() -> None:
-        share, taken = done.value / rows, time.monotonic() - began
-        left = f"{taken * (1 - share) / share / 60:.1f} min left" if share else "starting"
-        sys.stderr.write(f"\r{done.value:,} of {rows:,} rows ({share:.0%}), {left}   ")
-        sys.stderr.flush()
-
-    with ProcessPoolExecutor(count, context, initializer=_begin, initargs=(task, done)) as pool:
-        waiting = [pool.submit(_sum, number) for number in range(count)]
-        while wait(waiting, timeout=_SECONDS).not_done:
+    spawned = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawned, initializer=_begin, initargs=(task,)) as pool:
+        for number, sums in enumerate(pool.map(_sum, range(count)), start=1):
+            found.append(sums)
             if progress:
-                write_line()
-        found = [future.result() for future in waiting]
-    if progress:
-        write_line()
-        sys.stderr.write("\n")
+                done, left = rows * number // count, (time.monotonic() - began) * (count / number - 1) / 60
+                line = f"{done:,} of {rows:,} rows ({number / count:.0%}), {left:.1f} min left"
+                sys.stderr.write(f"\r{line}   " + "\n" * (number == count))
+                sys.stderr.flush()
     return found
 
 
-def _begin(task: ShardTask, done: Any) -> None:
+def _begin(task: ShardTask) -> None:
     torch.set_num_threads(1)
-    _own.update(task=task, done=done)
+    _own.append(task)
 
 
 def _sum(number: int) -> PassSums:
-    found: PassSums = _own["task"].sums(number, _advance)
-    return found
-
-
-def _advance(rows: int) -> None:
-    with _own["done"].get_lock():
-        _own["done"].value += rows
+    return _own[0].sums(number)
 
 
 def _on_ray(task: Callable[[int], bytes], count: int) -> list[bytes]:
