@@ -1,4 +1,4 @@
-"""Columns that are computed from others: lags, differences, integrals, as one affine map of the last step.
+"""Columns that are computed from others: lags, integrals, as one affine map of the last step.
 
 `StateStep` applies it to measurements as they come, some of which may be missing.
 """

@@ -21,7 +21,7 @@ Flags = npt.NDArray[np.bool_]
 class StateStream:
     """The states of a plant from its measurements, step by step.
 
-    A state holds the measured columns, then the derived ones (lags, differences, integrals) as in the log of
+    A state holds the measured columns, then the derived ones (lags, integrals) as in the log of
     the training. A missing measurement is NaN and is replaced by the last one for the number of steps that
     its column declares (`hold`); after that it stays NaN, on which no controller may act.
 

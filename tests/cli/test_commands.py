@@ -61,14 +61,12 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_describe_speaks_json_alone(tank: Path, tmp_path: Path) -> None:
-    code, out, document = run("describe", tank, *COLUMNS, "--json", "--figure", tmp_path / "look.png")
+def test_describe_speaks_json_alone(tank: Path) -> None:
+    code, out, _ = run("describe", tank, *COLUMNS, "--json")
     assert code == 0
     found = json.loads(out)
     assert [column["name"] for column in found["columns"]] == ["level", "valve", "reward"]
     assert found["columns"][2]["high"] <= 0  # a cost is a negative reward
-    assert (tmp_path / "look.png").stat().st_size > 1_000
-    assert "written:" in document
 
 
 def test_describe_ends_with_its_own_code_where_data_must_be_corrected(tmp_path: Path) -> None:
@@ -126,7 +124,10 @@ def test_fit_prints_json_alone_and_starts_where_it_is_told_to(tank: Path, tmp_pa
             "--set: bounds is {'valve': '1'}; write e.g.",
         ),
         (["describe", "TANK", *COLUMNS, "--set", "lags"], "has no value"),
-        (["advise", "FITTED", "--set", "bounds.valve=[1]"], "bounds of 'valve' are [1]; write e.g. [0, 1]"),
+        (
+            ["advise", "FITTED", "--set", "bounds.valve=[1]"],
+            "bounds of 'valve' are [1]; give (lowest",
+        ),
         (["evaluate", "TANK", "TANK"], "is no saved controller"),
         (["evaluate", "FITTED"], "no log is given; name its file"),
         (["export", "FITTED", "tank.exe"], "'tank.exe' is no .onnx, .c or .fmu"),
@@ -158,7 +159,7 @@ def test_an_error_is_one_line_with_a_hint(arguments: list[str], words: str, tank
         (["--horizon", "3", "-o", "x"], "the horizon is '3'; give a time with its unit, such as 3min"),
         (["-g", "0.9"], "no file for the controller is given; give a name, such as --out tank"),
         (["-g", "0.9", "-o", "TANK"], "exists already; give another name, or --overwrite"),
-        (["-g", "0.9", "-o", "."], "is a folder; give the name of a file"),
+        (["-g", "0.9", "-o", "."], "names no file; give one, such as"),
         (["-g", "0.9", "-o", "TANK/run"], "cannot be written: "),
         (["-g", "0.9", "-o", "x", "--resume"], "no training was stopped at x.unfinished; leave --resume out"),
         (["-g", "0.9", "-o", "stopped"], "was stopped at stopped.unfinished; use --resume, or delete it"),
@@ -266,7 +267,7 @@ def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--version"], f"{__version__}\nextras: "), (["--help"], "describe"), (["fit", "--help"], "γ")],
+    [(["--version"], __version__), (["--help"], "describe"), (["fit", "--help"], "γ")],
 )
 def test_version_and_help_are_printed_without_importing_torch(arguments: list[str], words: str) -> None:
     code = (

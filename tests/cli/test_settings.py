@@ -79,7 +79,7 @@ def test_the_command_line_goes_before_the_file(folder: Path) -> None:
         ("updates = 2.5", "updates is 2.5"),
         ("lags = 'few'", "lags is 'few'; write e.g. lags = {valve = 2} or \"auto\""),
         ("interval = true", "interval is True"),
-        ("bounds = {valve = [0, 1, 2]}", "bounds of 'valve' are [0, 1, 2]"),
+        ("bounds = {valve = [0, 1, 2]}", "bounds of 'valve' are (0, 1, 2)"),
         ("reward = 'level'\ncost = 'level'", "a reward and a cost are given; name one of them"),
         ("interval = nan", "interval is nan"),
         ("states = [", "cannot be read as TOML"),

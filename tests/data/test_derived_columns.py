@@ -1,4 +1,4 @@
-"""Lags, differences and integrals: formulas, values in a log, and what is refused."""
+"""Lags and integrals: formulas, values in a log, and what is refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_lags_are_earlier_values_of_the_same_episode() -> None:
 
 
 def test_next_states_hold_the_derived_columns_of_the_next_row() -> None:
-    late = _log(9).derive(lags={"valve": 2}, differences=["level"], integrals={"total": "level - 3"})
+    late = _log(9).derive(lags={"valve": 2}, integrals={"total": "level - 3"})
     torch.testing.assert_close(late.next_states[:-1], late.states[1:], rtol=0, atol=0)
     assert bool(late.continues[1:].all())
 
@@ -122,7 +122,6 @@ def test_where_every_row_is_a_start_each_keeps_what_was_before_it() -> None:
         ({"integrals": {"total": "level ** 2"}}, "no sum of columns"),
         ({"integrals": {"total": "speed"}}, "'speed'"),
         ({"integrals": {"level": "level"}}, "another name"),
-        ({"differences": ["valve"]}, "no difference"),
     ],
 )
 def test_what_cannot_be_derived_is_refused_by_name(arguments: dict[str, object], message: str) -> None:

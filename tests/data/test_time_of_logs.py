@@ -63,6 +63,13 @@ def test_an_unknown_unit_of_time_is_refused() -> None:
         read(log([0.0, 1.0, 2.0]), units={"time": "weeks"})
 
 
+def test_whole_numbers_are_dates_where_a_format_says_so() -> None:
+    for days in ([20240331, 20240401, 20240402], [20240331.0, 20240401.0, 20240402.0]):
+        assert read(log(days), time_format="%Y%m%d").schema.interval == 86_400.0
+        with pytest.raises(DataError, match="at row 0, which looks like a date; say how to read it"):
+            read(log(days))
+
+
 def test_irregular_steps_are_used_as_they_are_and_counted() -> None:
     times = [0, 1, 2, 3, 4, 5.5, 6.5, 7.5]
     data = read(log(times))

@@ -46,7 +46,7 @@ def derived_log() -> Transitions:
     """Return the log with lags of a state, of an action and of an angle, an integral and a difference."""
     return log().derive(
         lags={"level": 2, "valve": 3, "angle": 1},
-        differences=["level"],
+        formulas={"level_diff": ("0", "next(level) - level")},
         integrals={"total": "level - 0.1 + 0.2 * level_lag1"},
     )
 

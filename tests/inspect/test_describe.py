@@ -206,8 +206,18 @@ CASES: list[tuple[str, Callable[[], Transitions], Grade, str]] = [
     ("stuck sensor", lambda: with_column(1, lambda x: x.round(1)), OK, ""),  # a coarse sensor
     ("saturation", lambda: tank(actions=np.clip(3 * HEATER - 1, 0, 1)), WARNING, "heater is at 0 in"),
     ("saturation", lambda: tank(actions=np.arange(ROWS) % 2.0), OK, "heater has 2 levels"),
-    ("declared bounds", lambda: bounded(heater=(0.0, 0.9)), ERROR, "heater leaves [0, 0.9] in"),
-    ("declared bounds", lambda: bounded(level=(1.0, 9.0)), WARNING, "level leaves [1, 9] in"),
+    (
+        "declared bounds",
+        lambda: bounded(heater=(0.0, 0.9)),
+        ERROR,
+        "bounds of 'heater' are [0, 0.9], but",
+    ),
+    (
+        "declared bounds",
+        lambda: bounded(level=(1.2, 1.5)),
+        ERROR,
+        "bounds of 'level' are [1.2, 1.5], but",
+    ),
     ("declared bounds", lambda: bounded(heater=(-1.0, 2.0)), OK, "kept by heater"),
     (
         "initial states",
@@ -303,7 +313,7 @@ def test_repaired_and_dropped_values_are_shown_with_their_numbers() -> None:
     assert mostly.grade == WARNING
 
 
-# The value, the text, the figure.
+# The value and the text.
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -312,20 +322,6 @@ def test_the_text_fits_a_terminal_and_repeats(clean: Description, width: int) ->
     assert max(map(len, text.splitlines())) <= min(width, 100)
     assert text == describe(tank()).to_text(width)
     assert all(name in text for name in ("temperature", "level", "heater", "reward"))
-
-
-def test_the_figure_shows_every_column_with_its_unit_and_the_findings() -> None:
-    data = with_column(0, held(10, 39))
-    figure = describe(replace(data, schema=replace(data.schema, units={"level": "m"}))).figure()
-    figure.canvas.draw()
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "temperature",
-        "level",
-        "heater",
-        "reward",
-    ]
-    assert figure.axes[1].get_xlabel() == "state in m"
-    assert "error: stuck sensor" in figure.get_suptitle()
 
 
 @pytest.mark.parametrize(
@@ -339,5 +335,5 @@ def test_the_figure_shows_every_column_with_its_unit_and_the_findings() -> None:
         ),
     ],
 )
-def test_odd_data_are_described_and_drawn_without_a_warning(data: Transitions) -> None:
-    describe(data).figure().canvas.draw()
+def test_odd_data_are_described_without_a_warning(data: Transitions) -> None:
+    assert str(describe(data))

@@ -16,7 +16,6 @@ import nopg
 from monitoring.linear_runs import run_lqr, trained
 from nopg.cli._app import app
 from nopg.cli._controllers import EXIT_CODES
-from nopg.cli._log import settings_like
 from nopg.errors import ArgumentError, DataError
 from nopg.monitoring import Change, Monitor, Status, write_page
 from nopg.monitoring._status import judge, likely_causes
@@ -209,17 +208,6 @@ def test_the_command_ends_with_the_code_of_its_verdict(result: TrainingResult, t
         text = page.read_text(encoding="utf-8")
         assert text.count("<figure>") == 4  # evidence, two states, reward
         assert ("acts 50 % weaker" in text) == (name == "bad")
-
-
-def test_the_command_takes_the_columns_of_the_controller_unless_others_are_named(
-    result: TrainingResult, tmp_path: Path
-) -> None:
-    saved, schema = result.save(tmp_path / "saved"), result.policy.schema
-    taken = settings_like(saved, schema, {"data": ["new.csv"]})
-    assert (taken["states"], taken["actions"], taken["reward"]) == (["x1", "x2"], ["u1", "u2"], "reward")
-    taken = settings_like(saved, schema, {"data": ["new.csv"], "states": ["a", "b"], "cost": "cost"})
-    assert (taken["states"], taken["actions"], taken["cost"]) == (["a", "b"], ["u1", "u2"], "cost")
-    assert "reward" not in taken
 
 
 def test_a_page_is_not_overwritten_and_needs_rows(monitor: Monitor, tmp_path: Path) -> None:

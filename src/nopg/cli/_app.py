@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -28,23 +26,10 @@ app = typer.Typer(
 for command in (init, describe, fit, compare, evaluate, report, export, monitor, advise, summarize):
     app.command()(_screen.guarded(expand_options(command)))
 
-_REQUIREMENT = re.compile(r"^([\w.-]+).*extra\s*==\s*['\"]([\w-]+)['\"]", re.MULTILINE)
-
-
-def _extras() -> str:
-    """Return the extras whose packages are all installed."""
-    from importlib.metadata import Distribution, PackageNotFoundError, requires
-
-    there: dict[str, bool] = {}
-    with suppress(PackageNotFoundError):
-        for package, extra in _REQUIREMENT.findall("\n".join(requires("nopg") or ())):
-            there[extra] = there.get(extra, True) and any(Distribution.discover(name=package))
-    return ", ".join(sorted(extra for extra, installed in there.items() if installed)) or "none"
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"{__version__}\nextras: {_extras()}")
+        typer.echo(__version__)
         raise typer.Exit()
 
 
@@ -52,8 +37,7 @@ def _print_version(wanted: bool) -> None:
 def _options(
     *,
     version: Annotated[
-        bool,
-        option("Print version and installed extras.", "--version", callback=_print_version, is_eager=True),
+        bool, option("Print the version.", "--version", callback=_print_version, is_eager=True)
     ] = False,
     debug: Annotated[bool, option("Show the traceback of an error.", "--debug")] = False,
 ) -> None:

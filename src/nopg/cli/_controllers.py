@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,15 +20,13 @@ from nopg.cli._settings import (
     Texts,
     argument,
     check_keys,
-    check_target,
+    check_writable,
     option,
     read_toml,
 )
 from nopg.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    import torch
-
     from nopg.data import Schema
     from nopg.deploy import GuardedController
     from nopg.evaluation import OfflineEvaluator
@@ -117,17 +115,10 @@ def advise(
     from nopg.advice import advise as compare_experiments
     from nopg.training import load
 
-    settings = log.settings(needs_data=False)
-    limits, result = _log.bounds(settings), load(run)
-    data = _evaluator(run, result, {name: one for name, one in settings.items() if name != "bounds"}).data
-    found = compare_experiments(
-        data,
-        result.policy,
-        result.discount,
-        bounds=limits,
-        rows=rows,
-        seed=seed,
-    )
+    settings, result = log.settings(needs_data=False), load(run)
+    limits = settings.pop("bounds", None)
+    data = _evaluator(run, result, settings).data
+    found = compare_experiments(data, result.policy, result.discount, bounds=limits, rows=rows, seed=seed)
     if not as_json:
         show(str(found))
         return
@@ -161,7 +152,7 @@ def report(
     """
     path = out or run.with_name(f"{run.stem}-report.html")
     for file in (path, path.with_suffix(".json")):
-        check_target(file, overwrite=overwrite)
+        check_writable(file, overwrite=overwrite)
     note(f"reading {run}")
     from nopg.report import policy_report, save_pictures
     from nopg.training import load
@@ -252,7 +243,7 @@ def monitor(
     from nopg.training import load
 
     settings = log.settings()
-    check_target(html, overwrite=overwrite)
+    check_writable(html, overwrite=overwrite)
     result = load(run)
     rows = _log.read_like(run, result, settings)
     watching = Monitor(result, false_alarms=false_alarms, horizon=horizon, shadow=shadow)
@@ -284,45 +275,18 @@ def _policy(text: str, schema: Schema) -> Any:
     from nopg.evaluation._other_log import check_columns
     from nopg.training import load
 
+    file, _, name = text.rpartition(":")
     if text.endswith(".py"):
         raise ArgumentError(f"{text} is a file; name its function too, e.g. --with {text}:controller")
-    file, _, name = text.rpartition(":")
-    if not file.endswith(".py"):
-        policy = load(text).policy
-        check_columns(policy.schema, schema, text)
-        return policy
-    try:
-        found = runpy.run_path(file)
-    except OSError:
-        raise
-    except Exception as error:
-        raise ArgumentError(f"{file} cannot be executed: {type(error).__name__}: {error}") from error
-    if name not in found:
+    if file.endswith(".py"):
+        found = runpy.run_path(file)  # what fails in it shows its own traceback
+        if callable(found.get(name)):
+            return found[name]
         known = [key for key, one in found.items() if callable(one) and not key.startswith("_")]
-        raise ArgumentError(f"{file} has no {name!r}; it has {', '.join(known) or 'no function'}")
-    return _checked(found[name], text, schema)
-
-
-def _checked(policy: Any, name: str, schema: Schema) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a controller whose failures name it."""
-    from nopg._typing import as_tensor
-    from nopg.evaluation import control_law
-
-    law = control_law(policy, schema)
-
-    def act(states: torch.Tensor) -> torch.Tensor:
-        try:
-            actions = as_tensor(law(states))
-        except Exception as error:
-            raise ArgumentError(
-                f"{name} failed: {type(error).__name__}: {error}. It is given a torch tensor of shape (m, "
-                f"{len(schema.states)}), the columns {', '.join(schema.states)}"
-            ) from error
-        if not bool(actions.isfinite().all()):
-            raise ArgumentError(f"{name} returned an action that is not a finite number")
-        return actions
-
-    return act
+        raise ArgumentError(f"{file} has no function {name!r}; it has {', '.join(known) or 'none'}")
+    policy = load(text).policy
+    check_columns(policy.schema, schema, text)
+    return policy
 
 
 def _status(status: Status) -> dict[str, str]:
@@ -330,10 +294,10 @@ def _status(status: Status) -> dict[str, str]:
 
     rows = {"verdict": f"{status.verdict} after {status.step} steps", "reasons": ";\n".join(status.reasons)}
     rows["evidence"] = f"{share_of(min(status.evidence / status.threshold, 1.0))} of an alarm"
-    if (earned := status.return_check) is not None:
+    if status.return_check is not None:
         rows["return"] = (
             "{measured:.5g}, predicted {predicted:.5g} [{interval[0]:.5g}, {interval[1]:.5g}] from the same "
-            "states over {stretches} stretches".format(**earned)
+            "states over {stretches} stretches".format(**status.return_check)
         )
     if status.operating_region is not None:
         rows["outside the log"] = f"{share_of(status.operating_region['outside'])} of the last rows"

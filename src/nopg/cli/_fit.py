@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nopg.cli import _log
-from nopg.cli._screen import FLAWED, in_interval, note, print_json, print_rows, show, verdict, width
-from nopg.cli._settings import AsJson, LogOptions, Overwrite, check_target, option
+from nopg.cli._screen import FLAWED, note, print_json, print_rows, show, width
+from nopg.cli._settings import AsJson, LogOptions, Overwrite, check_writable, option
 from nopg.errors import ArgumentError, TrainingInterrupted
 
 if TYPE_CHECKING:
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from nopg.large_logs import LogSummary
     from nopg.training import TrainingResult
 
-_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _HORIZON = re.compile(r"\s*(\d+\.?\d*)\s*(ms|s|min|h|d)\s*")
 
 
 def describe(
     log: LogOptions,
     *,
-    figure: Annotated[Path | None, option("Save a figure (PNG, PDF, SVG).")] = None,
     strict: Annotated[bool, option("Exit with code 3 if data must be corrected.", "--strict")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -43,7 +41,6 @@ def describe(
     from nopg.inspect import Grade
     from nopg.inspect import describe as describe_data
 
-    check_target(figure, overwrite=True)
     settings = log.settings()
     summary = _log.saved_summary(settings["data"], plant=None)
     found = describe_data(_log.read(settings, needs_reward=False) if summary is None else summary)
@@ -51,9 +48,6 @@ def describe(
         print_json(found.to_dict())
     else:
         typer.echo(found.to_text(width()))
-    if figure is not None:
-        found.figure().savefig(figure, dpi=150)
-        note(f"written: {figure}")
     if strict and found.grade == Grade.ERROR:
         raise typer.Exit(FLAWED)
 
@@ -163,20 +157,21 @@ def _check_before(settings: Mapping[str, Any], *, resume: bool, overwrite: bool)
 
     if "discount" in settings:
         check_discount(settings["discount"])
-    elif "horizon" not in settings:
-        raise ArgumentError("how far ahead is not said; give --discount 0.97, or --horizon 3min")
-    else:
+    elif "horizon" in settings:
         _seconds(settings["horizon"])
+    else:
+        raise ArgumentError("how far ahead is not said; give --discount 0.97, or --horizon 3min")
     if not settings.get("out"):
         raise ArgumentError("no file for the controller is given; give a name, such as --out tank")
     out = Path(settings["out"])
-    check_target(out, overwrite=overwrite)
-    check_target(Path(settings["history"]) if "history" in settings else None, overwrite=True)
+    check_writable(out, overwrite=overwrite)
+    check_writable(Path(settings["history"]) if "history" in settings else None, overwrite=True)
     checkpoint = out.with_name(f"{out.name}.unfinished")
-    if checkpoint.exists() and not resume:
-        raise ArgumentError(f"a training was stopped at {checkpoint}; use --resume, or delete it")
-    if resume and not checkpoint.exists():
-        raise ArgumentError(f"no training was stopped at {checkpoint}; leave --resume out")
+    if resume != checkpoint.exists():
+        stopped = f"no training was stopped at {checkpoint}; leave --resume out"
+        raise ArgumentError(
+            stopped if resume else f"a training was stopped at {checkpoint}; use --resume, or delete it"
+        )
     return out, checkpoint
 
 
@@ -184,14 +179,14 @@ def _new_policy(settings: Mapping[str, Any]) -> Any:
     """Return what is to be trained: a type of network, a structure, or formulas."""
     from nopg.policies import ControlStructure, Formulas
 
-    kind, given = settings.get("policy", "auto"), {name for name, value in settings.items() if value}
-    if "formulas" in given:
+    kind = settings.get("policy", "auto")
+    if settings.get("formulas"):
         return Formulas(settings["formulas"], settings.get("gains", {}))
-    if "gains" in given:
+    if settings.get("gains"):
         raise ArgumentError("gains are given without formulas, whose first values they are")
     if kind not in {"auto", "deterministic", "gaussian"}:
         return ControlStructure(kind, settings.get("follows", {}))
-    if "follows" in given:
+    if settings.get("follows"):
         raise ArgumentError(f"--policy {kind} is a network or LQR; follows needs --policy p, pi or pid")
     return kind
 
@@ -211,10 +206,12 @@ def _initial_states(states: list[list[float]], data: Transitions) -> Any:
 
 
 def _seconds(horizon: str) -> float:
+    from nopg.data.io._clock import TIME_UNITS
+
     found = _HORIZON.fullmatch(horizon)
     if found is None or float(found[1]) == 0:
         raise ArgumentError(f"the horizon is {horizon!r}; give a time with its unit, such as 3min or 90s")
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(found[1]) * TIME_UNITS[found[2]]
 
 
 def _discount(horizon: str, data: Transitions) -> float:
@@ -263,21 +260,27 @@ def _in_words(result: TrainingResult) -> dict[str, str]:
     from nopg.inspect._wording import chance
     from nopg.policies import FormulaPolicy
 
+    def returned(mean: float, interval: tuple[float, float] | None) -> str:
+        return f"{mean:.5g}" + (", 95 % interval [{:.5g}, {:.5g}]".format(*interval) if interval else "")
+
     logged = result.evaluator.logged()
     gain = result.evaluation.gain_over(logged)
-    rows = {"predicted return": in_interval(result.expected_return, result.interval)}
-    rows["predicted return"] += f", γ = {result.discount:g}"
-    rows["logged behaviour"] = in_interval(logged.expected_return, logged.interval)
-    rows["gain"] = f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
-    rows["gain"] += f"P(better) {chance(gain.probability_better)}"
+    rows = {
+        "predicted return": f"{returned(result.expected_return, result.interval)}, γ = {result.discount:g}",
+        "logged behaviour": returned(logged.expected_return, logged.interval),
+        "gain": f"{gain.mean:+.4g} in [{gain.interval[0]:+.4g}, {gain.interval[1]:+.4g}], "
+        f"P(better) {chance(gain.probability_better)}",
+    }
     if isinstance(law := result.policy.policy, FormulaPolicy):
         rows |= {f"law of {name}": text for name, text in law.law.to_dict()["formulas"].items()}
         rows["gains"] = ", ".join(f"{name} = {value:.4g}" for name, value in law.gains.items())
-    rows["verdict"] = verdict(result.verdict, result.reasons)
-    rows["notes"] = "\n".join(result.notes)
-    rows["leaves the data"] = f"{100 * result.unknown_mass:.2f} % of the time, discounted"
     fits = result.evaluator.model.learned_fits
-    rows["held-out R²"] = ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in fits)
-    rows["model"] = result.problem.description
-    rows["training"] = f"{len(result.history)} updates; start: {result.start}"
-    return rows
+    unjudged = "none with the paper's model; `nopg report` evaluates the controller on the local model"
+    return rows | {
+        "verdict": ": ".join(filter(None, (result.verdict or unjudged, "; ".join(result.reasons)))),
+        "notes": "\n".join(result.notes),
+        "leaves the data": f"{100 * result.unknown_mass:.2f} % of the time, discounted",
+        "held-out R²": ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in fits),
+        "model": result.problem.description,
+        "training": f"{len(result.history)} updates; start: {result.start}",
+    }

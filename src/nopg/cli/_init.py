@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from nopg.cli._log import kind_of
 from nopg.cli._screen import note, print_rows
-from nopg.cli._settings import TEMPLATE, Overwrite, argument, check_target, option
+from nopg.cli._settings import TEMPLATE, Overwrite, argument, check_writable, option
 from nopg.errors import ArgumentError, DataError
 
 _ROWS = 200
@@ -40,7 +40,7 @@ def init(
 
     Example: `nopg init tank.csv`, then `nopg describe --config nopg.toml`, `nopg fit --config nopg.toml`
     """
-    check_target(out, overwrite=overwrite)
+    check_writable(out, overwrite=overwrite)
     columns = read_columns(data)
     guessed = guess(columns)
     name = Path(data[0]).stem.strip("*?-_ ") or "controller"

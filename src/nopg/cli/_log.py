@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nopg.large_logs import LogSummary
     from nopg.training import TrainingResult
 
-_DERIVED = ("lags", "differences", "integrals")
+_DERIVED = ("lags", "integrals")
 _OF_CSV = ("separator", "decimal", "encoding")
 # What readers are not given: they read columns; the rest is done to what was read.
 _OURS = {"data", "cost", *_DERIVED, *_OF_CSV}
@@ -87,11 +87,11 @@ def to_save(settings: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
     return {"settings": json.dumps({name: value for name, value in kept.items() if value})}
 
 
-def settings_like(run: Path, schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how to read another log with the columns of a saved controller; what is given goes first."""
+def read_like(run: Path, result: TrainingResult, given: Mapping[str, Any]) -> Transitions:
+    """Return another log, read as that of a saved controller was; what is given goes first."""
     from nopg.bundles import open_bundle
 
-    manifest = open_bundle(run).manifest
+    schema, manifest = result.policy.schema, open_bundle(run).manifest
     settings: dict[str, Any] = {}
     if manifest.has("log"):
         try:
@@ -99,21 +99,14 @@ def settings_like(run: Path, schema: Schema, given: Mapping[str, Any]) -> dict[s
             check(settings, str(run))
         except (ValueError, TypeError, RecursionError) as error:  # ours are ValueErrors too
             raise DataError(f"{run} does not say how its log was read ({error}); train again") from None
-    if _kind(given["data"][0]) == "csv":
+    if kind_of(given["data"]) == "csv":
         settings = {"states": list(schema.measured), "actions": list(schema.actions)} | settings
         settings |= {} if "cost" in settings else {"reward": settings.get("reward", "reward")}
     settings["angles"] = {name: one for name, one in schema.angles.items() if name in schema.measured}
     if "reward" in given or "cost" in given:
         settings = {name: value for name, value in settings.items() if name not in {"reward", "cost"}}
-    return settings | dict(given)
-
-
-def read_like(run: Path, result: TrainingResult, given: Mapping[str, Any]) -> Transitions:
-    """Return another log with the columns of a saved controller; see `settings_like`."""
-    schema = result.policy.schema
-    kind_of(given["data"])
     try:
-        return read(settings_like(run, schema, given))
+        return read(settings | dict(given))
     except DataError as error:
         names = ", ".join((*schema.states, *schema.actions))
         raise DataError(f"{error}; {run} needs the columns of its own log, {names} among them") from None
@@ -121,16 +114,7 @@ def read_like(run: Path, result: TrainingResult, given: Mapping[str, Any]) -> Tr
 
 def _columns(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of readers."""
-    columns = {name: value for name, value in settings.items() if name in LOG and name not in _OURS and value}
-    return columns | ({"bounds": bounds(settings)} if "bounds" in columns else {})
-
-
-def bounds(settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return declared bounds by column."""
-    found = settings.get("bounds", {})
-    if wrong := [name for name, ends in found.items() if len(ends) != 2]:
-        raise ArgumentError(f"bounds of {wrong[0]!r} are {found[wrong[0]]}; write e.g. [0, 1]")
-    return {name: (low, high) for name, (low, high) in found.items()}
+    return {name: value for name, value in settings.items() if name in LOG and name not in _OURS and value}
 
 
 def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
@@ -172,16 +156,14 @@ def _derived(data: Transitions, settings: Mapping[str, Any]) -> Transitions:
         choice = select_lags(data)
         note(f"lags: {choice}")
         lags = choice.lags
-    differences, integrals = settings.get("differences", ()), settings.get("integrals", {})
-    return data.derive(lags=lags, differences=differences, integrals=integrals)
+    return data.derive(lags=lags, integrals=settings.get("integrals", {}))
 
 
 def _names_derived(formula: str, settings: Mapping[str, Any]) -> bool:
     """Return whether the formula of a reward names a column that is derived after reading."""
     lags = settings.get("lags", {})
-    names = [*settings.get("integrals", {}), *(f"{name}_diff" for name in settings.get("differences", ()))]
-    names += ["_lag"] if lags == "auto" else [f"{name}_lag" for name in lags]
-    return any(name in formula for name in names)
+    names = ["_lag"] if lags == "auto" else [f"{name}_lag" for name in lags]
+    return any(name in formula for name in (*names, *settings.get("integrals", {})))
 
 
 def kind_of(data: Sequence[str]) -> str:
@@ -196,11 +178,9 @@ def kind_of(data: Sequence[str]) -> str:
             raise DataError(f"there is no file {text}; give a CSV or Parquet file, a folder, or minari:ID")
         if Path(text).suffix.lower() in _TABLES:
             raise DataError(f"{text} is a workbook or database; save the table as CSV or Parquet first")
-    kinds = list(dict.fromkeys(_kind(one) for one in data))
-    if len(kinds) > 1:
-        raise ArgumentError(f"the data are of several kinds ({', '.join(kinds)}); give files of one")
-    if len(data) > 1 and kinds == ["minari"]:
-        raise ArgumentError(f"{len(data)} Minari datasets are given; give one")
+    kinds = list(dict.fromkeys(map(_kind, data)))
+    if len(kinds) > 1 or (len(data) > 1 and "minari" in kinds):
+        raise ArgumentError(f"the data are of several kinds ({', '.join(kinds)}); give files of one kind")
     return kinds[0]
 
 
@@ -208,7 +188,5 @@ def _kind(text: str) -> str:
     path = Path(text)
     if text.startswith("minari:"):
         return "minari"
-    if path.is_dir():
-        found = any(True for suffix in ("parquet", "pq") for _ in path.rglob(f"*.{suffix}"))
-        return "parquet" if found else "csv"
-    return "parquet" if path.suffix.lower() in {".parquet", ".pq"} else "csv"
+    holds = path.is_dir() and any(True for kind in ("parquet", "pq") for _ in path.rglob(f"*.{kind}"))
+    return "parquet" if holds or path.suffix.lower() in {".parquet", ".pq"} else "csv"

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TextIO
@@ -84,19 +84,6 @@ def print_rows(rows: Mapping[str, str]) -> None:
 def width() -> int:
     """Return the columns of the terminal; 80 in a file or pipe."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
-
-
-def in_interval(value: float, interval: tuple[float, float] | None) -> str:
-    """Return a number with its interval, if it has one."""
-    between = "" if interval is None else ", 95 % interval [{:.5g}, {:.5g}]".format(*interval)
-    return f"{value:.5g}{between}"
-
-
-def verdict(word: str | None, reasons: Sequence[str]) -> str:
-    """Return a verdict with its reasons, one a line."""
-    if word is None:
-        return "none with the paper's model; `nopg report` evaluates the controller on the local model"
-    return "\n- ".join((word, *reasons))
 
 
 def _fitted(text: str, stream: TextIO) -> str:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nopg._checks import check_target
 from nopg.errors import ArgumentError
 
 _LARGEST = 1 << 20
@@ -99,30 +100,23 @@ def from_texts(texts: Sequence[str]) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals:
             raise ArgumentError(f"--set {text!r} has no value; write e.g. --set lags.valve=2")
-        typed, quoted = f"{key} = {value}", f"{key} = {json.dumps(value)}"
-        lines.append(typed if _is_setting(typed) else quoted)
+        lines.append(f"{key} = {value}")
+        try:
+            check(parse_toml(lines[-1], ""), "")
+        except ArgumentError:
+            lines[-1] = f"{key} = {json.dumps(value)}"
     found = parse_toml("\n".join(lines), f"--set {' '.join(texts)}")
     check(found, "--set")
     return found
-
-
-def _is_setting(line: str) -> bool:
-    try:
-        check(parse_toml(line, ""), "")
-    except ArgumentError:
-        return False
-    return True
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the content of a TOML file."""
     try:
         with path.open("rb") as stream:
-            content = stream.read(_LARGEST + 1)
+            content = stream.read(_LARGEST)  # of a device, not all there is
     except (OSError, ValueError) as error:
         raise ArgumentError(f"{path} cannot be read ({error})") from None
-    if len(content) > _LARGEST:
-        raise ArgumentError(f"{path} has more than {_LARGEST} bytes; it is no file of settings")
     return parse_toml(content, str(path))
 
 
@@ -170,24 +164,20 @@ def _fits(value: Any, examples: Sequence[Any]) -> bool:
     if isinstance(value, dict | list):
         same = [one for one in examples if isinstance(one, type(value))]
         inner = [part for one in same for part in (one.values() if isinstance(one, dict) else one)]
-        parts = value.values() if isinstance(value, dict) else value
-        return bool(inner) and all(_fits(part, inner) for part in parts)
+        return bool(inner) and all(
+            _fits(part, inner) for part in (value.values() if isinstance(value, dict) else value)
+        )
     known = {type(example) for example in examples}
-    if isinstance(value, float):
-        return float in known and math.isfinite(value)
     if type(value) is int:
         return abs(value) < 2**63 and not known.isdisjoint({int, float})
-    return type(value) in known
+    return type(value) in known and (not isinstance(value, float) or math.isfinite(value))
 
 
-def check_target(path: Path | None, *, overwrite: bool) -> None:
+def check_writable(path: Path | None, *, overwrite: bool) -> None:
     """Refuse a file that cannot be written, before the work that it is to hold."""
     if path is None:
         return
-    if not path.name or path.is_dir():
-        raise ArgumentError(f"{str(path)!r} is a folder; give the name of a file, such as tank")
-    if path.exists() and not overwrite:
-        raise ArgumentError(f"{path} exists already; give another name, or --overwrite")
+    check_target(path, overwrite=overwrite)
     folder = next(one for one in path.absolute().parents if one.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ArgumentError(f"{path} cannot be written: {folder} is no folder in which you may write")

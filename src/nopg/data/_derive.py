@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,7 +31,6 @@ def derived_schema(
     rest: Mapping[str, float],
     *,
     lags: Mapping[str, int],
-    differences: Sequence[str],
     integrals: Mapping[str, str],
     formulas: Mapping[str, tuple[str, str]],
 ) -> Schema:
@@ -52,11 +51,6 @@ def derived_schema(
             derived.setdefault(own, Derived(first, quoted(source)))
             angles |= {own: angles[name]} if name in angles else {}
             units |= {own: units[name]} if name in units else {}
-    for name in differences:
-        if name not in schema.measured or name in angles:
-            known = [column for column in schema.measured if column not in angles]
-            raise DataError(f"{name!r} has no difference; columns that have are {known}")
-        derived.setdefault(f"{name}_diff", Derived("0", f"next({quoted(name)}) - {quoted(name)}"))
     step = 1.0 if schema.interval is None else schema.interval
     for name, formula in integrals.items():
         check_units(Expression(formula, f"the integral {name!r} of"), units)

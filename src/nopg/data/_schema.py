@@ -101,7 +101,7 @@ def declared_schema(
         *names,
         resolve_angles(angles, names[0]),
         dict(units or {}),
-        dict(bounds or {}),
+        {name: tuple(one) if isinstance(one, list) else one for name, one in (bounds or {}).items()},
         levels={name: tuple(sorted(map(float, values))) for name, values in (levels or {}).items()},
         exogenous=exogenous_kinds(exogenous),
         **rest,

@@ -298,7 +298,6 @@ class Transitions:
         self,
         *,
         lags: Mapping[str, int] | None = None,
-        differences: Sequence[str] = (),
         integrals: Mapping[str, str] | None = None,
         formulas: Mapping[str, tuple[str, str]] | None = None,
     ) -> Transitions:
@@ -312,7 +311,6 @@ class Transitions:
         Args:
             lags: Number of earlier values of a state or action, by name: `{"valve": 2}` adds `valve_lag1`
                 and `valve_lag2`.
-            differences: States whose last change is a column: `level_diff`.
             integrals: Sums over time of formulas, by name: `{"total": "level - setpoint"}`. Times are in
                 seconds if the sampling interval is known, else in steps.
             formulas: Any other columns, by name: the formula of the value at a start, and that of the next
@@ -333,7 +331,6 @@ class Transitions:
             self.schema,
             rest,
             lags=lags or {},
-            differences=differences,
             integrals=integrals or {},
             formulas=formulas or {},
         )

@@ -77,6 +77,8 @@ class PolicyLaw(Deterministic):
                 f"the policy returned actions of shape {tuple(actions.shape)} for {len(features)} states; it "
                 f"must return {self.num_actions} numbers for each"
             )
+        if not bool(actions.isfinite().all()):
+            raise ArgumentError("the policy returned an action that is not a finite number")
         return nearest_levels(actions.clamp(self._low, self._high), self._levels).to(features.dtype)
 
 

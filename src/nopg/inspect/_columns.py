@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from torch import Tensor
 from nopg._columns import NO_REWARD
 from nopg._typing import FloatArray, IntArray
 from nopg.data import Schema, Transitions
+from nopg.data._bounds import check_bounds
+from nopg.errors import DataError
 from nopg.inspect._findings import Finding, error, graded, ok, warning
 from nopg.inspect._wording import count_of, listed, share_of
 from nopg.models._log_summary import ColumnCounts
@@ -37,19 +39,10 @@ _UNSEEN = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column of the data.
+    """One column of the data: its values `x` (n,) and, of a state, where they `arrived` in the next states.
 
-    Attributes:
-        name: Its name.
-        role: `state`, `action` or `reward`.
-        x: Its values, shape (n,).
-        low: Its least value.
-        median: Its median.
-        high: Its greatest value.
-        arrived: Of a state its values in the next states, shape (n,).
-        unit: Its unit, where declared, else empty.
-        period: Of a declared angle, else None.
-        declared: Its bounds, where declared.
+    `role` is `state`, `action` or `reward`, `period` that of a declared angle. Ends and median are those of
+    all rows, where `x` is a sample.
     """
 
     name: str
@@ -86,31 +79,32 @@ class Column:
 
 def measure_columns(data: Transitions) -> tuple[Column, ...]:
     """Return the columns of a dataset: measured states, actions, the reward if there is one."""
-    schema, found = data.schema, list[Column]()
-
-    def add(role: Literal["state", "action", "reward"], name: str, x: Tensor, after: Tensor | None) -> None:
-        values, arrived = x.numpy(), None if after is None else after.numpy()
-        ends = float(x.min()), float(np.median(values)), float(x.max())
-        period = schema.angles.get(name) if role == "state" else None
-        unit, bounds = schema.units.get(name, ""), schema.bounds.get(name)
-        found.append(Column(name, role, values, *ends, arrived, unit, period, bounds))
-
-    for name, x, after in zip(schema.measured, data.states.T, data.next_states.T, strict=False):
-        add("state", name, x, after)
-    for name, x in zip(schema.actions, data.actions.T, strict=True):
-        add("action", name, x, None)
-    if schema.reward != NO_REWARD:
-        add("reward", "reward", data.rewards, None)
-    return tuple(found)
+    schema, parts = data.schema, list[tuple[Literal["state", "action", "reward"], str, Tensor, Any]]()
+    for k, name in enumerate(schema.measured):
+        parts.append(("state", name, data.states[:, k], data.next_states[:, k].numpy()))
+    parts += [("action", name, data.actions[:, k], None) for k, name in enumerate(schema.actions)]
+    parts += [] if schema.reward == NO_REWARD else [("reward", "reward", data.rewards, None)]
+    return tuple(
+        Column(
+            name,
+            role,
+            x.numpy(),
+            *(float(x.min()), float(np.median(x.numpy())), float(x.max())),
+            arrived,
+            schema.units.get(name, ""),
+            schema.angles.get(name),
+            schema.bounds.get(name),
+        )
+        for role, name, x, arrived in parts
+    )
 
 
 def with_counts(columns: Sequence[Column], counted: ColumnCounts, schema: Schema) -> tuple[Column, ...]:
     """Return columns of a sample with the ranges and medians of all rows."""
-    places = {name: k for k, name in enumerate((*schema.states, *schema.actions))}
+    names = (*schema.states, *schema.actions, "reward")
     low, median, high = (part.tolist() for part in (counted.low, counted.quantile(0.5), counted.high))
-    rows = [places.get(column.name, -1) for column in columns]
-    found = zip(columns, rows, strict=True)
-    return tuple(replace(one, low=low[k], median=median[k], high=high[k]) for one, k in found)
+    places = zip(columns, (names.index(one.name) for one in columns), strict=True)
+    return tuple(replace(one, low=low[k], median=median[k], high=high[k]) for one, k in places)
 
 
 def sample_finding(counted: ColumnCounts, schema: Schema, num_rows: int) -> Finding:
@@ -143,7 +137,7 @@ def column_findings(
         _reward(columns[len(inputs) :], num_terminated),
         _saturation(actions),
         _levels(actions, data.schema.levels),
-        _outside([column for column in columns if column.declared]),
+        _outside(data),
     ]
 
 
@@ -278,19 +272,12 @@ def _spelled(levels: Iterable[float]) -> str:
     return ", ".join(f"{level:.6g}" for level in levels)
 
 
-def _outside(declared: Sequence[Column]) -> Finding | None:
-    """Return the finding about declared bounds; None where there are none. An angle keeps any."""
-    topic, shown, grave = "declared bounds", list[str](), False
-    for one in declared:
-        (low, high), rounding = one.bounds, _ROUNDING * (one.bounds[1] - one.bounds[0])
-        rows = np.flatnonzero((one.x < low - rounding) | (one.x > high + rounding))
-        if len(rows) and one.period is None:
-            places = f"{count_of(len(rows), 'row')} (row {listed(rows.tolist())})"
-            shown.append(f"{one.name} leaves [{low:.4g}, {high:.4g}] in {places}")
-            grave |= one.role == "action"
-    if not shown:
-        return ok(topic, f"kept by {listed([one.name for one in declared])}") if declared else None
-    advice = "Correct the bounds, or drop the rows if the sensor erred"
-    if grave:
-        advice = "Store the action as applied, after clipping, or correct the bounds"
-    return graded(topic, "; ".join(shown), advice, grave=grave)
+def _outside(data: Transitions) -> Finding | None:
+    """Return the finding about declared bounds; None where there are none."""
+    topic = "declared bounds"
+    try:
+        check_bounds(data)
+    except DataError as found:
+        what, _, advice = str(found).rpartition("; ")
+        return error(topic, what, advice[0].upper() + advice[1:])
+    return ok(topic, f"kept by {listed([*data.schema.bounds])}") if data.schema.bounds else None

@@ -1,11 +1,11 @@
-"""`describe`: data-quality checks before training, as a value, a text and a figure."""
+"""`describe`: data-quality checks before training, as a value and a text."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nopg.data import Repairs, Transitions, start_note
 from nopg.data._bounds import check_log
@@ -21,15 +21,11 @@ from nopg.inspect._episodes import (
     sampling_finding,
 )
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
-from nopg.inspect._figure import draw
 from nopg.inspect._findings import Finding, Grade, graded, warning
 from nopg.inspect._stated_cost import stated_cost
 from nopg.inspect._stuck import stuck_finding
 from nopg.inspect._wording import count_of, share_of, shortened
 from nopg.models._log_summary import LogSummary
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _ROWS_PER_INPUT = 20
 _FEW_COPIES, _MANY_COPIES = 0.01, 0.5
@@ -38,7 +34,7 @@ _FEW_DROPPED, _MANY_DROPPED = 0.01, 0.2
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Description:
-    """What is in a dataset, and what to correct; `str` gives a text, `figure` a picture.
+    """What is in a dataset, and what to correct; `str` gives a text.
 
     Attributes:
         num_rows: n.
@@ -64,10 +60,6 @@ class Description:
     def finding(self, topic: str) -> Finding | None:
         """Return the finding on a topic, or None."""
         return next((finding for finding in self.findings if finding.topic == topic), None)
-
-    def figure(self) -> Figure:
-        """Return a histogram of every column."""
-        return draw(self.num_rows, self.columns, self.findings)
 
     def to_text(self, width: int = 100) -> str:
         """Return findings, columns, facts and repairs in at most `width` and 100 columns."""

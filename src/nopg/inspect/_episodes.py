@@ -27,14 +27,9 @@ _MANY_GAPS, _FEW_GAPS = 0.01, 5
 class Episodes:
     """Rows, episode after episode, each in the order of the data.
 
-    Attributes:
-        order: Row numbers, shape (n,).
-        linked: Whether a row and the next belong to one episode; without episodes all do, shape (n−1,).
-        continued: Whether, moreover, the next state of the one equals the state of the other, shape (n−1,).
-        lengths: Rows of each episode; empty without episodes.
-        ends: How the last row of each is flagged: terminated, truncated or no flag.
-        early: Row numbers flagged as terminated although their episode goes on.
-        num_terminated: Rows flagged as terminated.
+    Of the rows in this `order` (n,), row i+1 is `linked` to row i (n−1,) where both belong to one episode,
+    all without episodes, and has `continued` it where it begins where that ended. Of each episode `lengths`
+    and how the last row is flagged; `early` are rows that are terminated although their episode goes on.
     """
 
     order: torch.Tensor

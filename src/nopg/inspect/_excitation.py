@@ -38,18 +38,14 @@ class ActionExcitation:
     """What a log tells about the effect of one action.
 
     Attributes:
-        name: The action.
-        unit: Its unit, or empty.
-        own: Standard deviation of the action at a given state: what a linear function of the state leaves,
-            of all rows or, if that is less, of rows nearby.
-        spread: Standard deviation of the action in the log.
-        follows: State columns that the action goes with, the closest first.
-        doubt: Standard error of the effect of a change of the action by its spread at a given state, in units
-            of the spread of a state column's step; of the column where it is largest.
-        column: That column.
-        size: Largest step to either side of uniform random steps, added to the action in every row, that
-            would remove the doubt. Two levels would not do: a quadratic effect looks like a constant.
-        num_rows: Number of rows that this takes.
+        own: Its standard deviation at a given state: what a linear function of the state leaves, of all rows
+            or, if that is less, of rows nearby.
+        spread: Its standard deviation in the log.
+        follows: State columns that it goes with, the closest first.
+        doubt: Standard error of the effect of its change by its spread at a given state, in units of the
+            spread of a state's step; of the `column` where it is largest.
+        size: Largest step to either side of uniform random steps, added to the action in `num_rows` rows,
+            that would remove the doubt. Two levels would not do: a quadratic effect looks like a constant.
     """
 
     name: str

@@ -36,6 +36,8 @@ _DATE = re.compile(
     r"(?:[ T,]+(?P<hour>\d{1,2})(?P<clock>:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?)"
     r"\s*(?:(?P<half>[AaPp])\.?[Mm]\.?)?)?\s*(?P<offset>Z|UTC|[+-]\d{2}:?\d{2})?"
 )
+# Dates in digits alone, with or without hours, minutes and seconds.
+_COMPACT = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(([01]\d|2[0-3])([0-5]\d){0,2})?")
 _OFFSET = re.compile(r"[T ].*(Z|UTC|[+-]\d{2}(?::?\d{2})?)$")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _ASK = "say how to read it by a time format, e.g. '%d.%m.%Y %H:%M:%S'"
@@ -209,7 +211,9 @@ def time_column(
             raise DataError(f"{source}: column {column!r} {held} at {source.rows([row])}{what}")
 
     absent = "; leave that row out"
-    if values.dtype.kind in "OUST" or (cells.time_format is not None and values.dtype.kind in "iu"):
+    if cells.time_format is not None and values.dtype.kind in "iuf":
+        values = np.array([f"{value:.0f}" for value in values])
+    if values.dtype.kind in "OUST":
         refuse([cells.is_missing(value) for value in values], absent)
         values, notes = _parsed(values, f"{source}: column {column!r}", source, cells, refuse)
     if has_dates := values.dtype.kind in "Mm":
@@ -218,6 +222,9 @@ def time_column(
     else:
         values = number_column(values, column, source, cells)[0]
         refuse(~np.isfinite(values), absent)
+        if all(_COMPACT.fullmatch(f"{value:.17g}") for value in (values.min(), values.max())):
+            what = f"column {column!r} holds {values[0]:.17g} at {source.rows([0])}, which looks like a date"
+            raise DataError(f"{source}: {what}; say how to read it by a time format, e.g. '%Y%m%d%H%M'")
     return values.astype(np.float64), has_dates, notes
 
 
@@ -247,7 +254,8 @@ def _parsed(
         )
         return np.array([cells.number(text) for text in texts]), ()
     else:
-        dates = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601")
+        stated = series.mask(series.str.isalpha())  # pandas knows 'now' and 'today'
+        dates = pd.to_datetime(stated, errors="coerce", utc=True, format="ISO8601")
         if dates.isna().any():
             if _DATE.fullmatch(texts[0]) is None:
                 refuse(

@@ -34,7 +34,8 @@ _BLOCK = 1 << 14
 _LONGEST_UNIT = 20
 _COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DOT = re.compile(r"[+-]?(\d*|\d{1,3}(,\d{3})+)\.\d+([eE][+-]?\d+)?")
-_MAYBE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+_MAYBE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
+_HUNDREDS = re.compile(r"[+-]?[1-9]\d\d")
 _DATE_OR_NUMBER = re.compile(r"\d{4}|\d:\d\d|\d[./-]\d")
 _WHOLE = re.compile(r"\s*-?\d+\s*")
 # What no plain number holds, by decimal mark.
@@ -222,25 +223,29 @@ class Header:
 
 def _decimal(headers: Sequence[Header], roles: Roles) -> str:
     """Return the decimal mark of columns of numbers, or refuse files that do not show it."""
-    found = [
-        (header.file, row[k].strip())
+    columns = [
+        (header.file, [row[k].strip() for _, row in header.sample if k < len(row)])
         for header in headers
         for k in map(header.names.index, roles.numbers)
-        for _, row in header.sample
-        if k < len(row)
     ]
-    commas = [(file, one) for file, one in found if _COMMA.fullmatch(one)]
-    dots = [one for _, one in found if _DOT.fullmatch(one)]
-    if not commas:
+    commas, dots = (
+        [(file, one) for file, cells in columns for one in cells if form.fullmatch(one)]
+        for form in (_COMMA, _DOT)
+    )
+    if not (found := commas or dots):
         return "."
-    file, first = commas[0]
-    if dots:
-        both = f"',' as in {first!r} or '.' as in {dots[0]!r}"
+    file, first = found[0]
+    if commas and dots:
+        both = f"',' as in {first!r} or '.' as in {dots[0][1]!r}"
         raise DataError(f"{file}: the decimal mark may be {both}; name the decimal mark")
-    if all(_MAYBE_THOUSANDS.fullmatch(one) for _, one in commas):
-        either = "may have a decimal or a thousands comma"
-        raise DataError(f"{file}: {first!r} {either}; name the decimal mark")
-    return ","
+    # A point is one of thousands only where whole numbers are in the same column: 987, 1.005.
+    mixed = any(
+        any(map(_DOT.fullmatch, cells)) and any(map(_HUNDREDS.fullmatch, cells)) for _, cells in columns
+    )
+    if all(_MAYBE_THOUSANDS.fullmatch(one) for _, one in found) and (commas or mixed):
+        mark = "comma" if commas else "point"
+        raise DataError(f"{file}: {first!r} may have a decimal or a thousands {mark}; name the decimal mark")
+    return "," if commas else "."
 
 
 def _find_encoding(file: Path, encoding: str | None) -> tuple[str, tuple[str, ...]]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 Table = dict[str, Array]
 # Other parts may hold any number that a file gives; new numbers beside them begin here.
 _BEYOND_GIVEN_NUMBERS = 1 << 62
+# Seconds: later times, counted from 1970 or from anywhere, are in another unit.
+_LATEST = 1e11
 KEY = "nopg"
 """Under which a Parquet file holds the schema of a dataset."""
 
@@ -176,6 +178,9 @@ def transitions_of(
     if name := single.get("time"):
         times, dated, said = time_column(table[name], name, source, roles.cells)
         rows["times"] = times * _unit_of_time(roles, settings, dated=dated)
+        if (latest := float(np.abs(rows["times"]).max(initial=0.0))) > _LATEST:
+            what = f"column {name!r} reaches {latest:.3g} s, {latest / 3.15e7:.2g} years"
+            raise DataError(f"{source}: {what}; state its unit, such as units={{'time': 'ms'}}")
         notes += tuple(f"{name}: {note}" for note in said)
     rows["states"] = np.stack([numbers(name) for name in roles.states], axis=1)
     rows["actions"] = np.stack([numbers(name) for name in roles.actions], axis=1)
@@ -235,7 +240,7 @@ def completed(columns: Mapping[str, Any], metadata: Any, source: str) -> dict[st
         own = {name: value for name, value in known.items() if name in Columns.__annotations__} | {
             "states": [str(name) for name in known["states"]],
             "actions": [str(name) for name in known["actions"]],
-            "bounds": {name: (float(low), float(high)) for name, (low, high) in known["bounds"].items()},
+            "bounds": dict(known["bounds"]),
             "reward": known.get("reward") or "reward",
             "derived": {name: Derived(*one) for name, one in known.get("derived", {}).items()},
             "weight": "weight" if known.get("weighted") else None,
