@@ -17,9 +17,8 @@ from nopg.errors import ArgumentError, BundleError
 from nopg.policies import ControlStructure, DeviationPolicy, FormulaPolicy, Formulas, MLPPolicy
 from nopg.training import TrainingResult
 from nopg.training._controller import Controller
-from nopg.training._optimize import build_policy
+from nopg.training._new_policy import build_policy, with_columns
 from nopg.training._sensitivity import limited
-from nopg.training._structured import formula_policy, with_columns
 
 KP, KI, INTERVAL = 0.4, 0.02, 5.0
 
@@ -58,7 +57,8 @@ def tank(episodes: int = 6, steps: int = 40) -> Transitions:
 
 def test_what_ran_before_is_imitated_by_the_same_structure_where_that_acts_as_the_log_did() -> None:
     data, formulas = with_columns(ControlStructure("pi"), tank())
-    fast = formula_policy(formulas, data, torch.stack(data.actions.aminmax(dim=0)))
+    fast = build_policy(formulas, data, 0, limits=torch.stack(data.actions.aminmax(dim=0)))
+    assert isinstance(fast, FormulaPolicy)
     near = limited(Controller(fast, data.schema), data, 0.0).policy
     assert isinstance(near, DeviationPolicy)
     assert isinstance(near.base, FormulaPolicy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +51,16 @@ class Checkpoint:
                 f"there is no checkpoint {str(self.path)!r} to resume from; checkpoint={str(self.path)!r} "
                 "begins a training there"
             )
+
+    @classmethod
+    def of(
+        cls, config: CheckpointConfig | str | os.PathLike[str] | None, data: Transitions, **settings: Any
+    ) -> Checkpoint | None:
+        """Return the checkpoint of a training, if one is asked for; see `run_fingerprint`."""
+        if config is None:
+            return None
+        config = config if isinstance(config, CheckpointConfig) else CheckpointConfig(config)
+        return cls(config, run_fingerprint(data, **settings))
 
     def _read(self) -> None:
         from safetensors import SafetensorError, safe_open

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from nopg._checks import is_number
@@ -67,10 +66,3 @@ class CheckpointConfig:
     def __post_init__(self) -> None:
         if not (is_number(self.every) and self.every >= 1):
             raise ArgumentError(f"every is {self.every!r}; give at least 1 update between checkpoints")
-
-    @classmethod
-    def of(cls, checkpoint: CheckpointConfig | str | os.PathLike[str] | None) -> CheckpointConfig | None:
-        """Return the config that is meant: a path is a file with default settings."""
-        if checkpoint is None or isinstance(checkpoint, cls):
-            return checkpoint
-        return cls(Path(checkpoint))  # type: ignore[arg-type]

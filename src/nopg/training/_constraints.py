@@ -169,7 +169,7 @@ class DualAscent:
                 f"no price that was tried keeps the limits, the nearest is returned: {'; '.join(missed)}. "
                 "Raise the limit, or look whether the data show a way to keep it",
                 ConstraintWarning,
-                stacklevel=6,
+                stacklevel=5,
             )
         return history, results
 

@@ -89,7 +89,7 @@ def choose_horizon(problem: MultistepProblem, policy: Policy, paths: Paths) -> M
 
 
 def solution_under(
-    problem: ControlProblem, policy: Policy, *, seed: int, paths: Paths | None = None
+    problem: ControlProblem, policy: Policy, *, seed: int = 0, paths: Paths | None = None
 ) -> Solution:
     """Return the solution under a policy; that of the local model has its nodes where the policy goes."""
     if isinstance(problem, MultistepProblem):

@@ -9,8 +9,8 @@ from nopg.baselines import Regulator
 from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.policies import DeviationPolicy
 from nopg.training._controller import Controller
-from nopg.training._proposals import LQR, linear_law, regulators
-from nopg.training._structured import rate_limited
+from nopg.training._new_policy import rate_limited
+from nopg.training._proposals import LQR, linear_law
 
 # Of the width of its interval: by so much least squares and LQR have to be better to be named.
 _VISIBLE = 0.01
@@ -61,7 +61,6 @@ def judge(
     found, logged, data = evaluator.assess(trained), evaluator.logged(), evaluator.data
     if rates is None and isinstance(trained.policy, DeviationPolicy):
         return Judgement(trained, found, logged)  # a regulator keeps no limit of a deviation
-    laws = laws or tuple(regulators(evaluator))
     if rates is None:
         lqr = dict(laws).get(LQR)
         rival = None if lqr is None else evaluator.assess(lqr)

@@ -7,14 +7,12 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal, cast, get_args
+from typing import Literal
 
 import torch
 
 from nopg._checks import check_discount
-from nopg._seeding import generator
 from nopg._typing import ArrayLike
-from nopg.baselines import Regulator
 from nopg.bellman import ControlProblem, MultistepProblem
 from nopg.data import Transitions
 from nopg.data._bounds import check_bounds, check_log, check_trainable
@@ -22,36 +20,25 @@ from nopg.errors import ArgumentError, SupportWarning
 from nopg.evaluation import OfflineEvaluator
 from nopg.models._local_model import LocalModelConfig, ModelConfig
 from nopg.models._log_summary import LogSummary
-from nopg.policies import (
-    ControlStructure,
-    Formulas,
-    GaussianMLPPolicy,
-    MLPPolicy,
-    Policy,
-    QuantizedPolicy,
-)
-from nopg.policies._imitation import imitate
-from nopg.policies._quantized import padded_levels
-from nopg.policies._structures import Kind
+from nopg.policies import Formulas, Policy
 from nopg.training._ascent import ascend
-from nopg.training._checkpoint import Checkpoint, run_fingerprint
+from nopg.training._checkpoint import Checkpoint
 from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._constraints import Constraint, cost_columns
 from nopg.training._controller import Controller
 from nopg.training._improve import improve, solution_under
 from nopg.training._judge import doubts_of, judge
-from nopg.training._proposals import INITIAL_POLICY, PARTS, propose, regulators
-from nopg.training._reports import ProgressLine, on_plateau
-from nopg.training._result import TrainingResult, answer_of
-from nopg.training._starts import start_support
-from nopg.training._structured import check_rates, formula_policy, rate_limited, with_columns
-
-NewPolicy = (
-    Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear"] | ControlStructure | Formulas
+from nopg.training._new_policy import (
+    NETWORKS,
+    NewPolicy,
+    build_policy,
+    check_policy,
+    with_derived,
 )
-"""What is trained: a type of network, or a controller by its structure or its formulas."""
-
-_NETWORKS = ("auto", "deterministic", "gaussian")
+from nopg.training._proposals import INITIAL_POLICY, propose, regulators
+from nopg.training._reports import ProgressLine, on_plateau
+from nopg.training._result import TrainingResult
+from nopg.training._starts import start_support
 
 
 @contextmanager
@@ -103,27 +90,12 @@ def optimize(
         checkpoint: A file for checkpoints, or a `CheckpointConfig`.
     """
     gamma, settings = check_discount(discount), ControlProblem.config(model)
-    config, saving = config or TrainingConfig(), CheckpointConfig.of(checkpoint)
-    limits = dict(rates or {})
-    if isinstance(data, LogSummary):
-        changed = bool(constraints or limits) or not (isinstance(policy, Policy) or policy in _NETWORKS)
-        data, settings = _sample_of(data, settings, changed=changed)
-    check_log(data)
-    data = data if initial_states is None else data.starting_at(initial_states)
-    data, wanted = _with_derived(data, policy, limits)
-    _check(wanted, data, settings)
-    if constraints and not settings.has_rollouts:
-        raise ArgumentError("limits are kept along rollouts, which only the local model has; leave model out")
-    if constraints and saving:
-        raise ArgumentError("a training with constraints keeps no checkpoints; leave checkpoint out")
-    costs = cost_columns(constraints, data)
-    resumed = None
-    if saving:
-        named = {f"rate of {name}": rate for name, rate in limits.items()}
-        identity = run_fingerprint(
-            data, model=settings, training=config, discount=gamma, policy=wanted, **named
-        )
-        resumed = Checkpoint(saving, identity)
+    config, limits = config or TrainingConfig(), dict(rates or {})
+    data, settings, wanted = _prepared(data, settings, policy, starts=initial_states, rates=limits)
+    costs = _costs(constraints, data, settings, checkpoint)
+    resumed = Checkpoint.of(
+        checkpoint, data, model=settings, training=config, policy=wanted, discount=gamma, rates=limits
+    )
 
     line = ProgressLine(visible=config.progress)
     line.note(f"fitting the model to {len(data):,} rows")
@@ -131,180 +103,85 @@ def optimize(
     line.note(problem.note)
     support = start_support(problem.local_model, data.starts)
     _warn([support.warning()])
-    if isinstance(wanted, Policy):
-        actor = wanted
-    else:
-        within = problem.multistep.model.action_limits if settings.has_rollouts else None
-        actor = build_policy(wanted, data, config.seed, within)
-    actor = rate_limited(actor, data, limits) if limits else actor
-    stop = on_plateau if config.updates is None and not settings.has_rollouts else None
-    config = replace(
-        config, updates=config.updates or problem.default_updates, callbacks=(*config.callbacks, line)
-    )
-    if settings.has_rollouts:
-        simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
-        controller, found = _by_rollouts(
-            problem.multistep, actor, config, constraints, simple, checkpoint=resumed, line=line
-        )
-    else:
-        controller, found = Controller(actor, data.schema), {"start": INITIAL_POLICY}
-        found["history"] = ascend(problem.estimator(), actor, config, checkpoint=resumed, stop=stop)
+    known = {"fitted": problem, "start_support": support, "seed": config.seed}
+    stop, updates = (None if config.updates else on_plateau), config.updates or problem.default_updates
+    config = replace(config, updates=updates, callbacks=(*config.callbacks, line))
+    within = problem.model.action_limits if isinstance(problem, MultistepProblem) else None
+    actor = build_policy(wanted, data, config.seed, limits=within, rates=limits)
+    controller = Controller(actor, data.schema)
+
+    if not isinstance(problem, MultistepProblem):  # the paper's algorithm
+        history = ascend(problem.estimator(), actor, config, checkpoint=resumed, stop=stop)
         line.close()
-    judged = found.get("assessment")
-    paths = None if judged is None else judged.paths
-    solution = solution_under(problem, controller.policy, seed=config.seed, paths=paths)
-    return TrainingResult(
-        policy=controller,
-        start_support=support,
-        seed=config.seed,
-        support=problem.local_model.support,
-        fitted=problem,
-        solved=solution,
-        **found,
-        **answer_of(solution, judged),
-    )
+        solution = problem.solve(actor, seed=config.seed)
+        return TrainingResult.of(controller, solution, None, history=history, start=INITIAL_POLICY, **known)
 
-
-def _by_rollouts(
-    problem: MultistepProblem,
-    policy: Policy,
-    config: TrainingConfig,
-    constraints: Sequence[Constraint],
-    rates: Mapping[str, float] | None,
-    *,
-    checkpoint: Checkpoint | None,
-    line: ProgressLine,
-) -> tuple[Controller, dict[str, Any]]:
-    """Propose, improve, choose; a regulator that keeps `rates` may take the place of the policy."""
     evaluator = OfflineEvaluator.of(problem)
     training = evaluator.at_further_set_points()
     for doubt in evaluator.doubts:
         line.note(f"no verdict will be ok: {doubt}")
-    laws: tuple[tuple[str, Regulator], ...] = ()
-    if config.start == "given":
-        name, start = INITIAL_POLICY, training.assess(policy, parts=PARTS)
-    else:
-        line.note("comparing starts on the model")
-        laws = tuple(regulators(training))
-        name, start = propose(policy, training, laws, seed=config.seed)
-    line.note(f"start: {name}")
-    history, limits = improve(
-        policy, training, start, config, constraints=constraints, checkpoint=checkpoint, note=line.note
+    laws = regulators(training, line.stage)
+    start, assessed = propose(actor, training, laws, config, line.stage)
+    line.note(f"start: {start}")
+    history, kept = improve(
+        actor, training, assessed, config, constraints=constraints, checkpoint=resumed, note=line.note
     )
-    line.close()
-    line.note("judging the controller by all rows and halves of the log")
-    judged = judge(training, Controller(policy, problem.data.schema), laws, rates)
+    line.stage("judging the controller by all rows and halves of the log")
+    simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
+    judged = judge(training, controller, laws, simple)
     judged = judged if training is evaluator else judged.assessed_by(evaluator)
-    _warn(doubts_of(judged), stacklevel=5)
-    if judged.kept:
-        name = f"{judged.kept} (kept: no network is significantly better)"
-    return judged.controller, {
-        "assessment": judged.assessment,
-        "history": history,
-        "start": name,
-        "constraints": limits,
-    }
+    _warn(doubts_of(judged))
+    start = f"{judged.kept} (kept: no network is significantly better)" if judged.kept else start
+    found, chosen = judged.assessment, judged.controller
+    solution = solution_under(problem, chosen.policy, paths=found.paths)
+    line.close()
+    known |= {"history": history, "start": start, "constraints": kept, "judge": evaluator}
+    return TrainingResult.of(chosen, solution, found, **known)
 
 
-def _with_derived(
-    data: Transitions, policy: Policy | NewPolicy, rates: Mapping[str, float]
-) -> tuple[Transitions, Policy | str | Formulas]:
-    """Return the data with the columns that a structure and limits of rates need, and the policy on them."""
-    if not isinstance(policy, (Policy, ControlStructure, Formulas, str)):
-        raise ArgumentError(
-            f"a {type(policy).__name__} is not a policy of nopg; derive its class from "
-            "nopg.policies.Deterministic and give it num_actions and mode(features)"
-        )
-    if isinstance(policy, str) and policy not in _NETWORKS:
-        if policy not in get_args(Kind):
-            known = ", ".join(map(repr, (*_NETWORKS, *get_args(Kind))))
+def _prepared(
+    data: Transitions | LogSummary,
+    settings: ModelConfig,
+    policy: Policy | NewPolicy,
+    *,
+    starts: ArrayLike | None,
+    rates: Mapping[str, float],
+) -> tuple[Transitions, ModelConfig, Policy | str | Formulas]:
+    """Return the data with starts and derived columns, the model and the policy; refuse what cannot be."""
+    rollouts = settings.has_rollouts
+    if isinstance(data, LogSummary):
+        changed = rates or not (isinstance(policy, Policy) or policy in NETWORKS)
+        if changed or not isinstance(settings, LocalModelConfig):
             raise ArgumentError(
-                f"there is no policy {policy!r}; choose one of {known}, or pass a ControlStructure or a "
-                "Policy"
+                "the summary of a log has sums for the local model and the columns that were read; take no "
+                "other model, rates or structures"
             )
-        policy = ControlStructure(cast(Kind, policy))
-    if isinstance(policy, (ControlStructure, Formulas)):
-        data, policy = with_columns(policy, data)
-    check_rates(rates, data)
-    return (data.derive(lags=dict.fromkeys(rates, 1)) if rates else data), policy
-
-
-def _check(policy: Policy | str | Formulas, data: Transitions, model: ModelConfig) -> None:
-    """Refuse data that cannot be trained on, and a policy that cannot act on them."""
-    if isinstance(policy, Policy):
-        if policy.num_actions != data.actions.shape[1]:
-            raise ArgumentError(
-                f"the policy has {policy.num_actions} actions, the data have {data.actions.shape[1]}"
-            )
-        if any(part.is_inference() for part in policy.parameters()):
-            raise ArgumentError(
-                "the policy was made under torch.inference_mode(), which forbids training; make it outside"
-            )
+        settings, data = replace(settings, summary=data), data.sample
+    check_log(data)
+    data = data if starts is None else data.starting_at(starts)
+    data, wanted = with_derived(data, policy, rates)
+    check_policy(wanted, data, rollouts=rollouts)
     check_bounds(data)
-    if model.has_rollouts:
+    if rollouts:
         check_trainable(data)
-    if not (levels := data.schema.levels):
-        return
-    if not (
-        model.has_rollouts and (policy in ("auto", "deterministic") or isinstance(policy, QuantizedPolicy))
-    ):
-        raise ArgumentError(
-            f"the actions {list(levels)} have levels; give policy='deterministic' and model='local', which "
-            "keep them, or a QuantizedPolicy"
-        )
-    wanted = padded_levels(data.schema.actions, levels)
-    if isinstance(policy, QuantizedPolicy) and not torch.equal(policy.levels, wanted.nan_to_num()):
-        raise ArgumentError(
-            f"the levels of the policy are {policy.levels.tolist()}, those of the data {wanted.tolist()}; "
-            "they must be the same"
-        )
+    return data, settings, wanted
 
 
-def _sample_of(
-    summary: LogSummary, settings: ModelConfig, *, changed: bool
-) -> tuple[Transitions, ModelConfig]:
-    """Return the sample of a summary, and the settings of a model of all rows."""
-    if not isinstance(settings, LocalModelConfig) or changed:
-        raise ArgumentError(
-            "the summary of a log has sums for the local model and the columns that were read; take no other "
-            "model, constraints, rates or structures"
-        )
-    return summary.sample, replace(settings, summary=summary)
+def _costs(
+    constraints: Sequence[Constraint], data: Transitions, settings: ModelConfig, checkpoint: object
+) -> torch.Tensor | None:
+    """Return the costs (n, k) that the model has to fit; refuse limits that cannot be kept."""
+    if constraints and not settings.has_rollouts:
+        raise ArgumentError("limits are kept along rollouts, which only the local model has; leave model out")
+    if constraints and checkpoint is not None:
+        raise ArgumentError("a training with constraints keeps no checkpoints; leave checkpoint out")
+    if constraints and isinstance(settings, LocalModelConfig) and settings.summary is not None:
+        raise ArgumentError("the summary of a log has no costs of constraints; leave constraints out")
+    return cost_columns(constraints, data)
 
 
-def _warn(messages: Iterable[str | None], *, stacklevel: int = 4) -> None:
+def _warn(messages: Iterable[str | None]) -> None:
     """Warn at the line that called `optimize`."""
     for message in messages:
         if message is not None:
-            warnings.warn(message, SupportWarning, stacklevel=stacklevel)
-
-
-def build_policy(
-    kind: str | Formulas, data: Transitions, seed: int, limits: torch.Tensor | None = None
-) -> Policy:
-    """Return the new policy that `optimize` trains: the supplement's network of a type, or formulas.
-
-    Args:
-        kind: `auto`, `deterministic` or `gaussian`, or formulas.
-        data: Its inputs are standardised by these, and its gains scaled.
-        seed: Of its weights.
-        limits: Lowest and highest actions (2, d_a) where the model has rollouts, and the policy a portfolio
-            of starts; a deterministic network then begins with linear laws near. Without, the policy keeps
-            within the logged actions, and formulas begin as the logged controller.
-    """
-    rng, schema, weights = generator(seed, "policy"), data.schema, data.weights
-    rollouts, actions = limits is not None, data.actions if limits is None else limits
-    if isinstance(kind, Formulas):
-        policy = formula_policy(kind, data, actions)
-        if not rollouts:
-            each = torch.ones(len(data), dtype=torch.float64) if weights is None else weights
-            imitate(policy, data.features, data.actions, each)
-        return policy
-    if kind == "gaussian":
-        return GaussianMLPPolicy.from_data(
-            data.features, actions, rng=rng, num_action_samples=None, weights=weights
-        )
-    network = MLPPolicy.from_data(data.features, actions, rng=rng, linear=rollouts, weights=weights)
-    return (
-        QuantizedPolicy(network, padded_levels(schema.actions, schema.levels)) if schema.levels else network
-    )
+            warnings.warn(message, SupportWarning, stacklevel=4)

@@ -19,8 +19,11 @@ from nopg.models._rollout import rollout
 from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
 from nopg.policies._imitation import imitate
 from nopg.policies._structures import gain_name
+from nopg.training._config import TrainingConfig
 
 Label = Callable[[torch.Tensor], torch.Tensor]
+Laws = Sequence[tuple[str, Regulator]]
+"""Regulators by name, the simplest first."""
 
 LQR = "least squares and LQR"
 INITIAL_POLICY = "initial policy"
@@ -43,31 +46,34 @@ _HELD_OVER, _LONGEST_HOLD = (1.5, 4.5), 50
 
 
 def propose(
-    policy: Policy, evaluator: OfflineEvaluator, laws: Sequence[tuple[str, Regulator]], *, seed: int
+    policy: Policy,
+    evaluator: OfflineEvaluator,
+    laws: Laws,
+    config: TrainingConfig,
+    stage: Callable[[str], None] = lambda _: None,
 ) -> tuple[str, Assessment]:
     """Put the policy, in place, to the start that is chosen; return its name and assessment.
 
-    Args:
-        policy: As it is, it is the first proposal.
-        evaluator: Of the problem.
-        laws: Regulators to imitate, by name.
-        seed: Of what is random.
+    The first proposal is the policy as it is, and the only one of a training that starts as given; `stage`
+    hears of each.
     """
     given = copy.deepcopy(policy.state_dict())
     names, parameters, found = [INITIAL_POLICY], [given], [evaluator.assess(policy, parts=PARTS)]
-    for name, states, actions, label in _examples(evaluator.problem, laws, seed):
+    examples = () if config.start == "given" else _examples(evaluator.problem, laws, config.seed)
+    for name, states, actions, label in examples:
+        stage(f"comparing starts on the model: {len(names)}, {name}")
         policy.load_state_dict(given)
-        _imitate(policy, evaluator.problem, states, actions, label=label, seed=seed)
+        _imitate(policy, evaluator.problem, states, actions, label=label, seed=config.seed)
         names.append(name)
         parameters.append(copy.deepcopy(policy.state_dict()))
         found.append(evaluator.assess(policy, parts=PARTS))
-    best = evaluator.choose(found, parts=PARTS)
+    best = evaluator.choose(found, parts=PARTS) if len(found) > 1 else 0
     policy.load_state_dict(parameters[best])
     return names[best], found[best]
 
 
 def _examples(
-    problem: MultistepProblem, laws: Sequence[tuple[str, Regulator]], seed: int
+    problem: MultistepProblem, laws: Laws, seed: int
 ) -> Iterator[tuple[str, torch.Tensor, torch.Tensor, Label | None]]:
     """Yield states and actions to imitate by name, with what acts at further states, if it is known."""
     model, data = problem.model, problem.model.data
@@ -86,22 +92,22 @@ def _examples(
         yield name, held.problem.nodes.states, held.actions, held.best
 
 
-def regulators(evaluator: OfflineEvaluator) -> Iterator[tuple[str, Regulator]]:
-    """Yield least squares and LQR, and what an engineer tunes it to, if that is to be preferred to it."""
+def regulators(evaluator: OfflineEvaluator, stage: Callable[[str], None] = lambda _: None) -> Laws:
+    """Return least squares and LQR, and what an engineer tunes it to, if that is to be preferred to it."""
     fit = LinearQuadraticFit.of(evaluator.data)
     if fit is None:
-        return
+        return ()
     tuned = [(LQR if not p else f"LQR, actions priced {p:g}", {"price": p}) for p in _PRICES]
     tuned += [(f"cautious LQR, {c:g}", {"caution": c}) for c in _CAUTIONS]
     made = [(name, fit.regulator(evaluator.discount, **settings)) for name, settings in tuned]
-    laws = [(name, law) for name, law in made if law is not None]
+    laws, found = [(name, law) for name, law in made if law is not None], []
+    for name, law in laws:
+        stage(f"comparing regulators on the model: {name}")
+        found.append(evaluator.assess(law, parts=PARTS))
     if not laws:
-        return
-    found = [evaluator.assess(law, parts=PARTS) for _, law in laws]
+        return ()
     best = laws[evaluator.choose(found, parts=PARTS)]
-    yield from [law for law in laws[:1] if law[0] == LQR]
-    if best[0] != LQR:
-        yield best
+    return (*(law for law in laws[:1] if law[0] == LQR), *((best,) if best[0] != LQR else ()))
 
 
 def linear_law(regulator: Regulator, data: Transitions) -> FormulaPolicy | None:

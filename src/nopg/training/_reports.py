@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from nopg.errors import ArgumentError
+from nopg.inspect._wording import shortened
 
 # Of a plateau: updates without a rise, and what counts as a rise, in shares of the range of Ĵ so far.
 _PATIENCE, _RISE = 100, 1e-3
@@ -131,13 +132,21 @@ class ProgressLine:
     def note(self, text: str) -> None:
         """Write a line of its own."""
         if self._visible:
+            self.close()
             lines = textwrap.fill(text, shutil.get_terminal_size().columns, break_on_hyphens=False)
-            self._stream.write(f"\r\x1b[K{lines}\n")
+            self._stream.write(f"{lines}\n")
+
+    def stage(self, text: str) -> None:
+        """Show what is done now, until the next line."""
+        if self._visible:
+            self.close()
+            self._stream.write(shortened(text, shutil.get_terminal_size().columns - 1))
+            self._stream.flush()
 
     def close(self) -> None:
-        """End the line of a training that stopped early."""
-        if self._open:
-            self._stream.write("\n")
+        """End the line of a training that stopped early; take away what is shown until the next line."""
+        if self._visible:
+            self._stream.write("\n" if self._open else "\r\x1b[K")
         self._open = False
 
     def text(self, update: Update, seconds: float) -> str:

@@ -25,20 +25,6 @@ from nopg.training._sensitivity import Deviation, GainCurve, deviations, gain_cu
 from nopg.training._starts import StartSupport
 
 
-def answer_of(solution: Solution, assessment: Assessment | None) -> dict[str, Any]:
-    """Return the numbers of a result: those of the assessment, or of the paper's equation without one."""
-    found: Solution | Assessment = assessment or solution
-    answer = {
-        "discount": solution.problem.discount,
-        "expected_return": found.expected_return,
-        "unknown_mass": found.unknown_mass,
-        "certificate": solution.certificate,
-    }
-    if assessment is None:
-        return answer | {"notes": (start_note(solution.problem.data),)}
-    return answer | {name: getattr(assessment, name) for name in ("interval", "verdict", "reasons", "notes")}
-
-
 @dataclass(frozen=True, repr=False)
 class TrainingResult:
     """A trained controller and what is known about it before it runs.
@@ -61,9 +47,10 @@ class TrainingResult:
         reasons: Why the verdict is not `ok`.
         notes: What else the numbers rest on: where the task starts, exogenous columns, few starts.
         fitted: The equation on the fitted model, or a function that builds it from a file.
-        solved: The solution, if it is at hand.
         constraints: What came of each limit, if there were some.
         assessment: That of the training, if it is at hand.
+        judge: The evaluator of the training, if it is at hand.
+        solved: The solution, if it is at hand.
         saved_identity: The number of rows and the hash of the data of a result from a file.
     """
 
@@ -84,8 +71,21 @@ class TrainingResult:
     notes: tuple[str, ...] = ()
     constraints: tuple[ConstraintResult, ...] = ()
     assessment: Assessment | None = None
+    judge: OfflineEvaluator | None = None
     solved: Solution | None = None
     saved_identity: Mapping[str, object] | None = None
+
+    @classmethod
+    def of(
+        cls, policy: Controller, solution: Solution, assessment: Assessment | None, **known: Any
+    ) -> TrainingResult:
+        """Return the result with the numbers of an assessment, else of the paper's equation."""
+        return cls(
+            policy=policy,
+            support=solution.problem.local_model.support,
+            **_answer(solution, assessment),
+            **known,
+        )
 
     @cached_property
     def _fitted(self) -> ControlProblem:
@@ -106,7 +106,7 @@ class TrainingResult:
     @cached_property
     def evaluator(self) -> OfflineEvaluator:
         """Judges any policy: on the local model of the data."""
-        return OfflineEvaluator.of(self._fitted.multistep)
+        return self.judge or OfflineEvaluator.of(self._fitted.multistep)
 
     @cached_property
     def evaluation(self) -> Assessment:
@@ -138,7 +138,7 @@ class TrainingResult:
         near = limited(self.policy, self.evaluator.data, share)
         found, problem = self.evaluator.assess(near), self._fitted
         solution = solution_under(problem, near.policy, seed=self.seed, paths=found.paths)
-        return replace(self, policy=near, solved=solution, assessment=found, **answer_of(solution, found))
+        return replace(self, policy=near, **_answer(solution, found))
 
     @property
     def column_fits(self) -> tuple[ColumnFit, ...]:
@@ -219,3 +219,19 @@ class TrainingResult:
             f"TrainingResult(return {self.expected_return:.6g}{between}, "
             f"unknown mass {self.unknown_mass:.2%}, {len(self.history)} updates{start})"
         )
+
+
+def _answer(solution: Solution, assessment: Assessment | None) -> dict[str, Any]:
+    """Return the numbers of a result, and what they are from."""
+    found: Solution | Assessment = assessment or solution
+    answer = {
+        "discount": solution.problem.discount,
+        "expected_return": found.expected_return,
+        "unknown_mass": found.unknown_mass,
+        "certificate": solution.certificate,
+        "solved": solution,
+        "assessment": assessment,
+    }
+    if assessment is None:
+        return answer | {"notes": (start_note(solution.problem.data),)}
+    return answer | {name: getattr(assessment, name) for name in ("interval", "verdict", "reasons", "notes")}
