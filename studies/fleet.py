@@ -18,8 +18,9 @@ import nopg
 from nopg import Transitions
 from nopg._seeding import generator
 from nopg.data.io import write_parquet
-from nopg.envs import ControlLaw, TwoTanks, collect, level_controller, simulate
+from nopg.envs import ControlLaw, TwoTanks, collect, simulate
 from nopg.large_logs import Fleet, LogSummary, summarize_fleet
+from studies.plants.laws import level_controller
 from studies.records import Record, code_version, last_of_each
 from studies.study import Study, seeds_of, table
 

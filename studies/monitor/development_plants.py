@@ -19,9 +19,9 @@ from nopg.envs import (
     UniformAgent,
     collect,
     collect_uniform,
-    level_controller,
 )
 from studies.monitor.plant import Noise, WatchedPlant, logged, with_dither
+from studies.plants.laws import level_controller
 
 
 def _uniform(purpose: str) -> Callable[[WatchedPlant, int], Transitions]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+
+from nopg.envs import TwoTanks
 
 Array = npt.NDArray[np.float64]
 Law = Callable[[Array], Array]
@@ -123,3 +127,33 @@ def wrapped(differences: Array, periods: Array) -> Array:
     """Return differences of states (m, d_s), those of angles within half a period of 0."""
     turns = np.round(differences / np.where(periods > 0, periods, 1.0))
     return differences - np.where(periods > 0, periods * turns, 0.0)
+
+
+def level_controller(tanks: TwoTanks) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a PI controller of the lower level for one run, from states (m, 3) to voltages (m, 1).
+
+    V = K·e + I, and I grows by K·e·Δt/T unless the pump is at a bound. By the SIMC rules (Skogestad 2003),
+    linearised at the middle of the set points: the gain is 2h/V, the lag τ = T₁ + T₂/2 and the delay
+    θ = T₂/2 + Δt/2 of the tanks, K = τ/(gain·2θ), T = min(τ, 8θ). I starts at what holds the level.
+    """
+    level = sum(tanks.set_points) / 2
+    upper = tanks.upper_area / tanks.upper_outlet * math.sqrt(2 * tanks.upper_level_at(level) / tanks.gravity)
+    lower = tanks.lower_area / tanks.lower_outlet * math.sqrt(2 * level / tanks.gravity)
+    slow, fast = max(upper, lower), min(upper, lower)
+    lag, delay = slow + fast / 2, (fast + tanks.time_step) / 2
+    gain = lag / (2 * level / tanks.voltage_at(level) * 2 * delay)
+    integral_time = min(lag, 8 * delay)
+    integral = torch.empty(0, dtype=torch.float64)
+
+    def voltages(states: torch.Tensor) -> torch.Tensor:
+        nonlocal integral
+        low, high = tanks.action_low, tanks.action_high
+        if len(integral) == 0:
+            integral = tanks.voltage_at(1.0) * states[:, 1].sqrt()
+        error = states[:, 2] - states[:, 1]
+        voltage = gain * error + integral
+        winding = ((voltage > high) & (error > 0)) | ((voltage < low) & (error < 0))
+        integral = torch.where(winding, integral, integral + gain * error * tanks.time_step / integral_time)
+        return voltage.clamp(low, high)[:, None]
+
+    return voltages

@@ -20,8 +20,6 @@ from nopg.envs import (
     Pendulum,
     TwoTanks,
     check_environment,
-    level_controller,
-    simulate,
 )
 from nopg.errors import ArgumentError
 
@@ -289,25 +287,3 @@ def test_the_reward_of_the_tanks_by_hand() -> None:
     rewards = TwoTanks().reward(states, tensor([2.0], [12.0], [-1.0]), states)
     # −(9 + .01·4); −(.25 + .01·100) with the voltage clipped to 10; nothing at the set point without pump.
     np.testing.assert_allclose(rewards, [-9.04, -1.25, 0.0], rtol=0, atol=1e-12)
-
-
-def test_the_first_voltages_of_the_level_controller_by_hand() -> None:
-    # At 10 cm: V = 2.96868, gain 20/V = 6.73700, T₁ = T₂ = 56.3093. τ = 84.4640, θ = 33.1547.
-    # K = 84.4640/(6.73700·66.3093) = .189073, T = min(84.46, 265.2). e = 2.
-    controller, state = level_controller(TwoTanks()), tensor([10.0, 10.0, 12.0])
-    expected = [2.96868 + 2 * 0.189073 * (1 + k * 10 / 84.4640) for k in range(3)]
-    assert [controller(state).item() for _ in range(3)] == pytest.approx(expected, abs=1e-5)
-    # A slower loop: τ_c = 100, K = 84.4640/(6.73700·133.1547) = .0941557.
-    slow = level_controller(TwoTanks(), closed_loop_time=100.0)
-    assert slow(state).item() == pytest.approx(2.96868 + 2 * 0.0941557, abs=1e-5)
-
-
-def test_the_level_controller_reaches_every_set_point_without_offset_and_smoothly() -> None:
-    tanks = TwoTanks()
-    starts = tanks.initial(100, rng=generator(0))
-    run = simulate(tanks, level_controller(tanks), steps=150, initial_states=starts)
-    assert (run.states[-1, :, 1] - run.states[-1, :, 2]).abs().max().item() < 1e-3
-    # SIMC is meant to be smooth: no more than a quarter of the change of set point beyond it.
-    change = run.states[0, :, 2] - run.states[0, :, 1]
-    beyond = (run.states[:, :, 1] - run.states[0, :, 2]) * change.sign()
-    assert bool((beyond.amax(dim=0) <= 0.25 * change.abs()).all())

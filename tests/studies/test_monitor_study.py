@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from nopg._seeding import generator
+from nopg.envs import TwoTanks, simulate
 from studies.monitor.development_plants import DEVELOPMENT_PLANTS
 from studies.monitor.plant import Fault, WatchedPlant
+from studies.plants.laws import level_controller
 
 
 @pytest.mark.parametrize("watched", DEVELOPMENT_PLANTS, ids=lambda watched: watched.name)
@@ -32,3 +34,14 @@ def test_faults_change_what_is_felt_moved_and_seen() -> None:
     assert change(Fault(gain=0.8)) == [[0.0, 0.0], [-0.04, -0.08]]
     assert change(Fault(push=0.3)) == [[0.0, 0.0], [0.3, 0.3]]
     assert change(Fault(sensor=0.5)) == [[0.5, 0.5], [0.5, 0.5]]
+
+
+def test_the_level_controller_reaches_every_set_point_without_offset_and_smoothly() -> None:
+    tanks = TwoTanks()
+    starts = tanks.initial(100, rng=generator(0))
+    run = simulate(tanks, level_controller(tanks), steps=150, initial_states=starts)
+    assert (run.states[-1, :, 1] - run.states[-1, :, 2]).abs().max().item() < 1e-3
+    # SIMC is meant to be smooth: no more than a quarter of the change of set point beyond it.
+    change = run.states[0, :, 2] - run.states[0, :, 1]
+    beyond = (run.states[:, :, 1] - run.states[0, :, 2]) * change.sign()
+    assert bool((beyond.amax(dim=0) <= 0.25 * change.abs()).all())

@@ -1,13 +1,20 @@
-"""Plants with known dynamics, controllers for them, and datasets collected from them.
+"""Plants with known dynamics, and datasets collected from them.
 
 `nopg.envs.gymnasium` has them as Gymnasium environments and needs the extra `gymnasium`.
 """
 
 from nopg.envs._classic_control import LQR, CartPole, MountainCar, Pendulum
-from nopg.envs._collect import UniformAgent, collect, collect_grid, collect_uniform
 from nopg.envs._environment import Environment, check_environment
-from nopg.envs._simulate import ControlLaw, Trajectories, simulate
-from nopg.envs._two_tanks import TwoTanks, level_controller
+from nopg.envs._simulate import (
+    ControlLaw,
+    Trajectories,
+    UniformAgent,
+    collect,
+    collect_grid,
+    collect_uniform,
+    simulate,
+)
+from nopg.envs._two_tanks import TwoTanks
 
 __all__ = [
     "LQR",
@@ -23,6 +30,5 @@ __all__ = [
     "collect",
     "collect_grid",
     "collect_uniform",
-    "level_controller",
     "simulate",
 ]

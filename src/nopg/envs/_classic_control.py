@@ -125,6 +125,7 @@ class CartPole(Environment):
     back_emf = gear_ratio * motor_constant / pinion_radius
     state_names = ("position", "angle", "velocity", "angular_velocity")
     action_names = ("voltage",)
+    state_high, action_high = corner(position_limit, "angle_limit", 1.0, 3.0), corner("max_voltage")
     angles = MappingProxyType({"angle": 2 * math.pi})
 
     def __post_init__(self) -> None:
@@ -134,16 +135,6 @@ class CartPole(Environment):
                 f"start_angle is {self.start_angle:.4g} rad; give 0 or more, and less than angle_limit, "
                 f"{self.angle_limit:.4g} rad, where the episode ends"
             )
-
-    @property
-    def state_high(self) -> torch.Tensor:
-        """The upper corner of the box of states: the limits of the task, 1 m/s and 3 rad/s."""
-        return torch.tensor([self.position_limit, self.angle_limit, 1.0, 3.0], dtype=torch.float64)
-
-    @property
-    def action_high(self) -> torch.Tensor:
-        """The largest voltage."""
-        return torch.tensor([self.max_voltage], dtype=torch.float64)
 
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
         """Return states at rest (num_states, 4) near upright; needs a generator unless start_angle is 0."""
@@ -268,22 +259,14 @@ class LQR(Environment):
     initial_state, discount = (1.0, 1.0), 0.9
     state_names = ("x1", "x2")
     action_names = ("u1", "u2")
+    state_high = corner("state_bound", "state_bound")
+    action_high = corner("action_bound", "action_bound")
 
     def __post_init__(self) -> None:
         B = np.array(self.control, dtype=float)
         if B.shape != (2, 2) or not np.isfinite(B).all():
             raise ArgumentError(f"control is {self.control}; give finite numbers of shape (2, 2)")
         check_positive(self, "state_bound", "action_bound")
-
-    @property
-    def state_high(self) -> torch.Tensor:
-        """The upper corner of the box of states."""
-        return torch.full((2,), self.state_bound, dtype=torch.float64)
-
-    @property
-    def action_high(self) -> torch.Tensor:
-        """The upper corner of the box of actions."""
-        return torch.full((2,), self.action_bound, dtype=torch.float64)
 
     def initial(self, num_states: int, *, rng: torch.Generator | None = None) -> torch.Tensor:
         """Return x₀ repeated, shape (num_states, 2); the generator is not used."""

@@ -83,9 +83,14 @@ class Environment(ABC):
         return torch.clamp(actions, self.action_low, self.action_high)
 
 
-def corner(*values: float) -> Any:
-    """Return a property: one corner of a box that is the same for all plants of a class."""
-    return property(lambda self: torch.tensor(values, dtype=torch.float64), doc="Corner of the box.")
+def corner(*values: float | str) -> Any:
+    """Return a property: one corner of a box, of numbers and attributes by name."""
+
+    def found(self: object) -> torch.Tensor:
+        numbers = [getattr(self, one) if isinstance(one, str) else one for one in values]
+        return torch.tensor(numbers, dtype=torch.float64)
+
+    return property(found, doc="Corner of the box.")
 
 
 def check_positive(plant: object, *names: str) -> None:

@@ -1,7 +1,6 @@
-"""Two water tanks in series, with level control by a pump, and a PI controller for them."""
+"""Two water tanks in series, with level control by a pump."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -127,54 +126,3 @@ class TwoTanks(Environment):
         into_upper = self.pump_gain * voltage - self.upper_outlet * upper
         into_lower = self.upper_outlet * upper - self.lower_outlet * lower
         return torch.stack([into_upper / self.upper_area, into_lower / self.lower_area], dim=-1)
-
-
-def level_controller(
-    tanks: TwoTanks, *, closed_loop_time: float | None = None
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a PI controller of the lower level for one run, from states (m, 3) to voltages (m, 1).
-
-    V = K·e + I with e = set_point − lower, and I grows by K·e·Δt/T in every step. It is tuned by the SIMC
-    rules (Skogestad 2003, Journal of Process Control 13, 291-309): linearised at the middle of the set
-    points, the plant has a gain of 2h/V and the time constants T₁, T₂ of its tanks, nearly one lag
-    τ = T₁ + T₂/2 with a delay θ = T₂/2 + Δt/2. Then K = τ/(gain·(τ_c + θ)) and T = min(τ, 4(τ_c + θ)).
-
-    I starts at the voltage that holds the level of the first call and is not integrated while the pump is at
-    a bound. The controller keeps I between calls: make a new one for each run.
-
-    Args:
-        tanks: The plant.
-        closed_loop_time: τ_c, the desired time constant of the closed loop in s; θ by default, as SIMC
-            suggests.
-    """
-    if closed_loop_time is not None and not 0 < closed_loop_time < math.inf:
-        raise ArgumentError(f"closed_loop_time is {closed_loop_time} s; give a positive time, or None")
-
-    gain, integral_time = _simc(tanks, sum(tanks.set_points) / 2, closed_loop_time)
-    low, high = tanks.action_low, tanks.action_high
-    integral = torch.empty(0, dtype=torch.float64)
-
-    def voltages(states: torch.Tensor) -> torch.Tensor:
-        nonlocal integral
-        _, lower, set_point = states.unbind(-1)
-        if len(integral) == 0:
-            integral = tanks.voltage_at(1.0) * lower.sqrt()
-
-        error = set_point - lower
-        voltage = gain * error + integral
-        winding = ((voltage > high) & (error > 0)) | ((voltage < low) & (error < 0))
-        integral = torch.where(winding, integral, integral + gain * error * tanks.time_step / integral_time)
-        return voltage.clamp(low, high)[:, None]
-
-    return voltages
-
-
-def _simc(p: TwoTanks, level: float, closed_loop_time: float | None) -> tuple[float, float]:
-    """Return gain in V/cm and integral time in s."""
-    upper = p.upper_area / p.upper_outlet * math.sqrt(2 * p.upper_level_at(level) / p.gravity)
-    lower = p.lower_area / p.lower_outlet * math.sqrt(2 * level / p.gravity)
-    slow, fast = max(upper, lower), min(upper, lower)
-    lag, delay = slow + fast / 2, (fast + p.time_step) / 2
-    closed = delay if closed_loop_time is None else closed_loop_time
-    plant_gain = 2 * level / p.voltage_at(level)  # h = (k·V/a)²/(2g) at rest, so that dh/dV = 2h/V
-    return lag / (plant_gain * (closed + delay)), min(lag, 4 * (closed + delay))

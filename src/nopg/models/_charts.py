@@ -88,14 +88,12 @@ class Charts:
         charts.sums = charts.filled_sums = None
         return charts
 
-    def sums_of(self, rows: RowBatch, before: BlockSums | None = None) -> BlockSums:
-        """Return sums over other rows, with those before; these may be changed in place."""
+    def sums_of(self, rows: RowBatch) -> BlockSums:
+        """Return sums over other rows."""
         whole = GlobalFit.of(rows, self._features(rows), self.columns, self.whole.baseline)
-        local = None if before is None else before[1]
-        if self.places is not None:
-            local = ChartSums.empty(self.places, rows.num_groups) if local is None else local
-            local = local.include(self.places, rows)
-        return whole if before is None else before[0] + whole, local
+        if self.places is None:
+            return whole, None
+        return whole, ChartSums.empty(self.places, rows.num_groups).include(self.places, rows)
 
     def _features(self, rows: RowBatch) -> Tensor:
         return self.space.features(rows.inputs, self.shape.used, self.shape.global_degree)

@@ -19,7 +19,7 @@ from nopg.models._charts import Charts
 from nopg.models._excitation import Excitation, fit_variances
 from nopg.models._known_columns import ExogenousPaths, KnownColumns
 from nopg.models._limits import input_range
-from nopg.models._log_summary import Statistics, joined_extremes
+from nopg.models._log_summary import Statistics
 from nopg.models._noise import Noise, filtered_states
 from nopg.models._reach import LEAST_GROWTH, growth_of
 from nopg.models._regression_rows import RegressionRows, RowBatch
@@ -128,7 +128,7 @@ class OneStep:
             fits=fit_variances(self._excitations, linear),
         )
 
-    def statistics(self, data: Transitions, groups: Tensor, before: Statistics | None = None) -> Statistics:
+    def statistics(self, data: Transitions, groups: Tensor) -> Statistics:
         """Return the sums over other rows that the predictions are a function of.
 
         Charts stay where they are, and states are filtered with the noise of these sensors.
@@ -136,35 +136,21 @@ class OneStep:
         Args:
             data: Rows of a log of the same plant; of a filter, rows that follow each other.
             groups: The group of each, shape (n,).
-            before: Sums to go on from; they are changed in place.
         """
         steps = measured = RowBatch.of_log(data, groups, self.rows.num_groups)
         if self.noise.sensors.any():
             states = filtered_states(data, self.predict, self.noise, self.known)
             steps = RowBatch.of_log(replace(data, states=states), groups, self.rows.num_groups)
-        return self.sums_of(steps, measured, before)
+        return self.sums_of(steps, measured)
 
-    def sums_of(self, steps: RowBatch, measured: RowBatch, before: Statistics | None = None) -> Statistics:
-        """Return the sums over rows.
-
-        Args:
-            steps: Rows of the steps: states as measured, or filtered.
-            measured: Rows of rewards and costs.
-            before: Sums to go on from; they are changed in place.
-        """
+    def sums_of(self, steps: RowBatch, measured: RowBatch) -> Statistics:
+        """Return the sums over rows of steps, which may be filtered, and over those of rewards and costs."""
         blocks = [
-            charts.sums_of(
-                steps if charts.columns[0] < self.num_states else measured,
-                None if before is None else before.blocks[number],
-            )
-            for number, charts in enumerate(self.blocks)
+            charts.sums_of(steps if charts.columns[0] < self.num_states else measured)
+            for charts in self.blocks
         ]
         excitations = {degree: one.of_rows(steps) for degree, one in self._excitations.items()}
-        extremes = steps.extremes
-        if before is not None:
-            excitations = {degree: before.excitations[degree] + one for degree, one in excitations.items()}
-            extremes = joined_extremes(before.extremes, extremes)
-        return Statistics(tuple(blocks), excitations, extremes)
+        return Statistics(tuple(blocks), excitations, steps.extremes)
 
     @property
     def fitted_statistics(self) -> Statistics:
