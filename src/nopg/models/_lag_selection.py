@@ -31,7 +31,7 @@ _FEW = 10
 _HORIZON, _OWN, _WINDOW = 10, 4, 4
 # Actions after the longest delay that every model of the delay search has.
 _TAIL = 6
-# IntArray per input of the largest model: by default, and at least.
+# Rows per input of the largest model: by default, and at least.
 _USUAL_ROWS, _FEWEST_ROWS = 5, 2
 # Share of its variance below which an action always follows the columns.
 _OWN_SHARE = 1e-3
@@ -46,7 +46,7 @@ _MOST_ROWS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class LagChoice:
-    """FloatArray of earlier values that a state needs, as found in a log.
+    """Numbers of earlier values that a state needs, as found in a log.
 
     Attributes:
         lags: Number of earlier values by column, as `Transitions.derive` takes them; none where it is 0.
