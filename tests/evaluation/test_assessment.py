@@ -21,7 +21,7 @@ from nopg.evaluation._comparison import LOGGED, Comparison, cautious_return
 from nopg.evaluation._held_out import HeldOutErrors
 from nopg.evaluation._paths import Paths, StartReturns, _end_rewards
 from nopg.evaluation._risk import risk_along, share_along
-from nopg.evaluation._verdict import doubts_of_log, lost_starts, verdict_of
+from nopg.evaluation._verdict import doubts_of_log, lost_starts, untried_actions, verdict_of
 from nopg.inspect._findings import Finding, error, warning
 from nopg.models import ColumnFit
 from nopg.models._noise import Noise
@@ -303,23 +303,51 @@ def test_the_only_start_is_not_counted() -> None:
 
 def doubted(**facts: Any) -> tuple[str, ...]:
     """Return the doubts of a log whose model has these facts."""
-    none = {"poor_fits": (), "noise": Noise.independent(1), "exogenous_moves": {}, "memory": ()}
+    none = {"poor_fits": (), "noise": Noise.independent(1), "exogenous_moves": {}, "memory": (), "coarse": {}}
     findings: list[Finding] = facts.pop("findings", [])
     return doubts_of_log(cast(Any, SimpleNamespace(**none | facts)), findings)
 
 
-def test_a_log_is_doubted_for_jumps_poor_fits_and_few_moves() -> None:
+def test_a_log_is_doubted_for_jumps_poor_fits_coarse_columns_and_few_moves() -> None:
     assert doubted() == ()
     assert "level" in doubted(noise=replace(Noise.independent(1), jumps=("level",)))[0]
     assert doubted(exogenous_moves={"setpoint": 29, "feed": 30}) == (
         "setpoint moves 29 times in the log, too few to tell how it will move",
     )
+    assert "level is logged in steps of 0.5" in doubted(coarse={"level": 0.5})[0]
     assert "R²: x 0.40" in doubted(poor_fits=[ColumnFit("x", ("x",), 0.4, 0.8, 0.8, 1)])[0]
 
 
 def test_no_verdict_stands_above_an_error_of_describe() -> None:
     assert doubted(findings=[error("far values", "a spike", "Drop it")]) == ("a spike (drop it)",)
     assert verdict_of(0.0, 0.0, 100.0, doubts=("a spike",)) == ("weak", ("a spike",))
+
+
+def small_actions() -> OfflineEvaluator:
+    """Return the evaluator of a linear plant whose logged actions are within ±.2."""
+    rng = np.random.default_rng(0)
+    s, a = rng.uniform(-1, 1, (300, 1)), rng.uniform(-0.2, 0.2, (300, 1))
+    after = 0.9 * s + 0.5 * a + 0.01 * rng.normal(size=(300, 1))
+    data = Transitions.from_arrays(s, a, -np.square(s[:, 0]), after, action_names=["valve"])
+    return OfflineEvaluator(data, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("law", "untried"),
+    [
+        (lambda s: 0 * s + 0.23, False),  # less than a tenth of the range beyond it
+        (lambda s: 0 * s + 0.25, True),
+        (lambda s: 0.25 * (s > 0.98), False),  # beyond, but seldom
+    ],
+    ids=["near", "beyond", "seldom"],
+)
+def test_no_answer_is_ok_whose_actions_lie_beyond_the_logged_ones(law: Any, *, untried: bool) -> None:
+    evaluator = small_actions()
+    found = evaluator.assess(law)
+    assert any("values of valve beyond the logged ones" in one for one in found.reasons) is untried
+    assert found.verdict == ("weak" if untried else "ok")
+    said = untried_actions(found.paths, evaluator.model, ("valve",))
+    assert said == (found.reasons if untried else ())
 
 
 def test_what_a_log_cannot_tell_explains_the_unknown_mass() -> None:

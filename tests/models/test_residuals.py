@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from changed_logs import linear_run
+from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.models import LocalModel
 from nopg.models._residuals import Residuals
@@ -50,3 +53,38 @@ def test_columns_that_are_not_learned_and_a_known_reward_have_none() -> None:
 def test_a_single_group_has_none() -> None:
     one = torch.ones(1, 1, dtype=torch.float64)
     assert LocalModel(Transitions.from_arrays(one, one, one[:, 0], one)).residuals is None
+
+
+def coarse_in(levels: FloatArray, spread: float) -> dict[str, float]:
+    """Return the columns whose steps are coarse in a log of these states (n,) that change by `spread`."""
+    s, none = levels[:, None], np.zeros(len(levels))
+    log = Transitions.from_arrays(s, 0 * s, none, s, state_names=["level"])
+    return Residuals(log, none > 0, 0 * s, none, np.array([spread])).coarse
+
+
+def test_a_column_is_coarse_whose_steps_are_larger_than_its_changes() -> None:
+    levels = 0.3 * np.round(np.random.default_rng(0).normal(size=400) / 0.3)
+    assert coarse_in(levels, 0.29) == {"level": pytest.approx(0.3)}
+    assert coarse_in(levels, 0.31) == {}
+    assert coarse_in(levels, 0.0) == {}  # a column that is not learned
+
+
+def test_a_column_whose_values_do_not_recur_is_not_coarse_however_slow() -> None:
+    assert coarse_in(np.linspace(0.0, 1.0, 400), 1e-6) == {}
+
+
+def test_sums_that_differ_by_rounding_are_one_value() -> None:
+    levels = np.repeat([0.1 + 0.2, 0.3, 0.6, 0.9], 100)
+    assert coarse_in(levels, 0.2) == {"level": pytest.approx(0.3)}
+
+
+def test_a_log_of_noise_is_not_coarse_and_the_same_log_rounded_to_its_range_is() -> None:
+    data = linear_run(sensor=0.0)
+    assert LocalModel(data).coarse == {}
+    step = float(data.states[:, 0].std())
+
+    def rounded(states: torch.Tensor) -> torch.Tensor:
+        return torch.cat([step * (states[:, :1] / step).round(), states[:, 1:]], dim=1)
+
+    few = LocalModel(replace(data, states=rounded(data.states), next_states=rounded(data.next_states)))
+    assert few.coarse == {data.schema.states[0]: pytest.approx(step)}

@@ -23,7 +23,7 @@ from nopg.evaluation._comparison import LOGGED, Comparison, choose
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._paths import Paths, follow
 from nopg.evaluation._risk import Risk, region_of, risk_along
-from nopg.evaluation._verdict import doubts_of_log, lost_starts, rare_events, verdict_of
+from nopg.evaluation._verdict import doubts_of_log, lost_starts, rare_events, untried_actions, verdict_of
 from nopg.inspect import describe
 from nopg.inspect._findings import Finding
 from nopg.inspect._wording import count_of
@@ -184,11 +184,12 @@ class OfflineEvaluator:
         errors = errors_of(paths.returns, paths, found.returns)
         errors = errors.with_bias(math.hypot(ends, paths.held_out.bias), least=self.least_error)
         lost, leaving = lost_starts(found, self.data.schema.measured)
+        untried = untried_actions(paths, self.model, self.data.schema.actions)
         verdict, reasons = verdict_of(
             unknown,
             errors.model,
             span,
-            doubts=(*leaving, *rare_events(self._rare, paths), *self.doubts),
+            doubts=(*leaving, *untried, *rare_events(self._rare, paths), *self.doubts),
             lost=lost,
             one_group=self.model.rows.num_groups == 1,
             findings=self._findings,

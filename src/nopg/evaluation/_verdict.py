@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
+
 from nopg.evaluation._assessment import Verdict
 from nopg.evaluation._paths import Paths, StartReturns
 from nopg.inspect._findings import Finding, Grade
@@ -19,6 +21,9 @@ _FEWEST_MOVES = 30
 WEAK_UNKNOWN, NO_UNKNOWN = 0.05, 0.2
 _NO_LOST = 0.2
 _WEAK_ERROR, _NO_ERROR = 0.05, 0.3
+# How far beyond its logged range an action is untried, as a share of that range, and how much of the return's
+# weight may lie there.
+_BEYOND, _BEYOND_SHARE = 0.1, 0.25
 # A start is lost where more than this share of its paths leaves the data for good.
 _LOST = 0.5
 
@@ -48,6 +53,11 @@ def doubts_of_log(model: LocalModel, findings: Sequence[Finding]) -> tuple[str, 
         if number < _FEWEST_MOVES:
             times = count_of(number, "time")
             found.append(f"{name} moves {times} in the log, too few to tell how it will move")
+    found += [
+        f"{name} is logged in steps of {step:.3g}, more than it changes from row to row (log it finer or "
+        "less often)"
+        for name, step in model.coarse.items()
+    ]
     advised = [(one.what, one.advice) for one in findings if one.grade is Grade.ERROR]
     advised += meanings(model.memory)
     return (*found, *(f"{what} ({advice[0].lower()}{advice[1:]})" for what, advice in advised))
@@ -83,6 +93,29 @@ def rare_events(rare: RareRows | None, paths: Paths) -> tuple[str, ...]:
         f"{rare.count} logged {rows} far from any prediction ({listed(rare.names)}), and the paths come as "
         "near to them as rows from which the log went there (leave them out if they are faults of the log)",
     )
+
+
+def untried_actions(paths: Paths, model: LocalModel, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the reason that the log speaks of other actions than a controller takes most of the time.
+
+    A fit that is straight within the logged actions says nothing of a bend or a limit beyond them.
+
+    Args:
+        paths: Of the controller.
+        model: Of the log.
+        names: Of the actions.
+    """
+    weights, found = paths.row_weights, []
+    low, high = (torch.as_tensor(end[model.num_states :]) for end in (model.support.low, model.support.high))
+    actions = paths.actions[:, : len(paths.weights)].flatten(end_dim=1)
+    beyond = torch.maximum(low - actions, actions - high) > _BEYOND * (high - low)
+    for name, share in zip(names, (weights @ beyond.double() / weights.sum()).tolist(), strict=True):
+        if share > _BEYOND_SHARE:
+            found.append(
+                f"{share:.0%} of the return's weight lies at values of {name} beyond the logged ones (log "
+                "such actions, or bound those of the controller)"
+            )
+    return tuple(found)
 
 
 def verdict_of(

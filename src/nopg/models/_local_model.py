@@ -351,6 +351,11 @@ class LocalModel:
         """How far errors on held-out rows are predicted by what is not in these rows."""
         return () if self.residuals is None else memory_of(self.residuals)
 
+    @cached_property
+    def coarse(self) -> dict[str, float]:
+        """Steps of columns that are logged more coarsely than they change; see `Residuals.coarse`."""
+        return {} if self.residuals is None else self.residuals.coarse
+
     @property
     def noise_share(self) -> float:
         """The largest share of noise, sensors included, in the one-step variance of a state column."""

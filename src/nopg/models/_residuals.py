@@ -31,9 +31,12 @@ _CUT = 3.0
 # Residuals of the rows before count by powers of it: a slow disturbance shows in many, hardly in one.
 _FADING, _LAST = 0.7, 12
 # What counts: the probability of chance, and the share of a step's standard deviation that is predicted.
-_CHANCE, _MATTERS = 5e-4, 0.03
+_CHANCE, _MATTERS = 2.5e-3, 0.03
 # A column that is a linear function of others up to this share of its deviation tells nothing of its own.
 _NOTHING_NEW = 1e-6
+
+# Values that are closer, as a share of their range, are one value that was computed in two ways.
+_ROUNDED = 1e-6
 
 # A row is rare beyond this many robust deviations of the residuals; normal noise is never so far.
 _FAR = 15.0
@@ -170,6 +173,26 @@ class Residuals:
             rewards=rewards if model.reward_function is None else np.zeros_like(rewards),
             spread=np.where(learned, rows.spread[:d_x].numpy(), 0.0),
         )
+
+    @property
+    def coarse(self) -> dict[str, float]:
+        """Steps of the values of learned columns that change from row to row by less than such a step.
+
+        Rounding to steps that are finer than the changes is like a white noise of the sensor, of which filter
+        and intervals know. Rounding to coarser ones is not: it depends on the state and lasts.
+        """
+        columns = zip(self.log.schema.measured, self.log.states.numpy().T, self.spread.tolist(), strict=False)
+        steps = [(name, _step_of(values), spread) for name, values, spread in columns]
+        return {name: step for name, step, spread in steps if 0.0 < spread < step}
+
+
+def _step_of(values: FloatArray) -> float:
+    """Return the median distance of neighbours among distinct values; 0 where few values recur."""
+    levels = np.unique(values)
+    gaps = np.diff(levels)
+    gaps = gaps[gaps > _ROUNDED * (levels[-1] - levels[0])]
+    recur = 0 < len(gaps) < len(values) / 2
+    return float(np.median(gaps)) if recur else 0.0
 
 
 @dataclass(frozen=True, slots=True)
