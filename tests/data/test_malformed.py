@@ -141,4 +141,4 @@ def test_damaged_minari_datasets_are_refused(tmp_path: Path, monkeypatch: pytest
     metadata.write_text(whole)
     data.write_bytes(data.read_bytes()[:1000])
     refused(lambda: read_minari("plant/grid-v0"), "plant/grid-v0", "write it again")
-    refused(lambda: read_minari(3), "dataset is a int")
+    refused(lambda: read_minari(3), "dataset is a int")  # type: ignore[arg-type]

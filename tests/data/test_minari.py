@@ -49,7 +49,7 @@ def episode(steps: int, *, terminated: bool = False, truncated: bool = False) ->
 
 @pytest.mark.parametrize("data_format", FORMATS)
 def test_every_step_is_a_transition_and_its_end_is_the_recorded_one(data_format: Any) -> None:
-    written = minari_dataset(
+    minari_dataset(
         [
             episode(3, terminated=True),
             episode(4, truncated=True),
@@ -57,7 +57,7 @@ def test_every_step_is_a_transition_and_its_end_is_the_recorded_one(data_format:
         ],
         data_format=data_format,
     )
-    data = read_minari(written, state_names=["x"], action_names=["u"])
+    data = read_minari("other/walk-v0", state_names=["x"], action_names=["u"])
     assert len(data) == 9
     assert data.terminated.nonzero()[:, 0].tolist() == [2, 8]
     assert data.truncated.nonzero()[:, 0].tolist() == [6]
@@ -75,10 +75,10 @@ def test_the_environment_of_a_dataset_is_never_built(monkeypatch: pytest.MonkeyP
     assert len(read_minari("other/walk-v0")) == 3
 
 
-def test_a_dataset_is_found_by_id_folder_and_object(tmp_path: Path) -> None:
-    written = minari_dataset([episode(3, terminated=True)])
+def test_a_dataset_is_found_by_id_and_folder(tmp_path: Path) -> None:
+    minari_dataset([episode(3, terminated=True)])
     folder = tmp_path / "other" / "walk-v0"
-    for dataset in (written, "other/walk-v0", folder, str(folder / "data")):
+    for dataset in ("other/walk-v0", folder, str(folder / "data")):
         assert len(read_minari(dataset)) == 3
 
 
@@ -92,34 +92,17 @@ def test_a_dataset_that_would_build_an_environment_to_know_its_spaces_is_refused
         read_minari("other/walk-v0")
 
 
-def test_parts_of_a_dictionary_are_chosen_by_key() -> None:
-    box = spaces.Box(-np.inf, np.inf, (2,), np.float64)
-    part = np.arange(8.0).reshape(4, 2)
-    written = minari_dataset(
-        [episode(3, truncated=True) | {"observations": {"position": part, "goal": -part}}],
-        observation_space=spaces.Dict(position=box, goal=box),
-    )
-    data = read_minari(written, keys=["goal", "position"])
-    assert data.states[1].tolist() == [-2.0, -3.0, 2.0, 3.0]
-    with pytest.raises(DataError, match=r"is a dictionary of \['position', 'goal'\]; choose parts with keys"):
-        read_minari(written)
-    with pytest.raises(DataError, match="has no part 'speed'"):
-        read_minari(written, keys=["speed"])
-
-
-def test_discrete_actions_are_refused_with_the_reason() -> None:
-    written = minari_dataset([episode(3) | {"actions": np.array([0, 1, 0])}], action_space=spaces.Discrete(2))
+def test_other_spaces_are_refused_with_the_reason() -> None:
+    minari_dataset([episode(3) | {"actions": np.array([0, 1, 0])}], action_space=spaces.Discrete(2))
     with pytest.raises(DataError, match=r"the action space is Discrete\(2\); kernels need vectors"):
-        read_minari(written)
+        read_minari("other/walk-v0")
 
 
 def test_an_episode_that_is_shorter_than_it_declares_is_refused(tmp_path: Path) -> None:
     minari_dataset([episode(3)])
     with h5py.File(tmp_path / "other" / "walk-v0" / "data" / "main_data.hdf5", "a") as file:
         file["episode_0/rewards"].resize((2,))
-    with pytest.raises(
-        DataError, match="episode 0 declares 3 steps, but has states for 3, 3 actions, 2 rewards"
-    ):
+    with pytest.raises(DataError, match=r"episode 0 has unequal numbers of steps: .*'rewards': 2"):
         read_minari("other/walk-v0")
 
 
@@ -131,7 +114,7 @@ def test_an_argument_that_does_not_exist_is_refused() -> None:
 def test_a_dataset_gives_the_transitions_of_the_same_log_in_a_table_to_the_bit() -> None:
     rng = np.random.default_rng(0)
     states, actions, rewards = rng.normal(size=(6, 2)) / 3, rng.normal(size=(5, 1)), rng.normal(size=5)
-    written = minari_dataset(
+    minari_dataset(
         [episode(5, truncated=True) | {"observations": states, "actions": actions, "rewards": rewards}],
         observation_space=spaces.Box(-np.inf, np.inf, (2,), np.float64),
         action_space=spaces.Box(-np.inf, np.inf, (1,), np.float64),
@@ -139,4 +122,4 @@ def test_a_dataset_gives_the_transitions_of_the_same_log_in_a_table_to_the_bit()
     table = pd.DataFrame({"x": states[:, 0], "y": states[:, 1]})
     table["u"], table["r"] = np.append(actions[:, 0], np.nan), np.append(rewards, np.nan)
     expected = from_dataframe(table, states=["x", "y"], actions=["u"], reward="r")
-    assert_same(read_minari(written, state_names=["x", "y"], action_names=["u"]), expected)
+    assert_same(read_minari("other/walk-v0", state_names=["x", "y"], action_names=["u"]), expected)

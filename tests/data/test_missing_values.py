@@ -13,7 +13,7 @@ from nopg.data._checks import Source
 from nopg.data._repairs import LEFT_OUT
 from nopg.data.io import from_dataframe
 from nopg.data.io._clock import Recording
-from nopg.data.io._missing import repair_missing, rules_of
+from nopg.data.io._transitions import repair_missing, rules_of
 from nopg.errors import ArgumentError, DataError
 
 ROLES: dict[str, Any] = {"states": ["x"], "actions": ["u"], "reward": "r"}

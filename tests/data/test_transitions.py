@@ -66,7 +66,7 @@ def test_what_is_not_finite_is_named_by_column_and_row(
         (np.array([["1.0", "2.0"]] * 4), "dtype <U3"),
         (np.array([[1.0, None]] * 4), "dtype object"),
         (np.array([[1j, 2j]] * 4), "dtype complex128"),
-        (torch.tensor([[1j, 2j]] * 4), "complex"),
+        (torch.tensor([[1j, 2j]] * 4), "dtype complex64"),
         (np.array(["2020-01-01"] * 4, dtype="datetime64[D]"), "dtype datetime64"),
         ([[1.0], [1.0, 2.0], [1.0], [1.0]], "different lengths"),
     ],
@@ -202,8 +202,8 @@ def test_declared_starts_replace_marked_rows() -> None:
 
 
 def test_impossible_marks_are_refused() -> None:
-    with pytest.raises(DataError, match="begins marks no row"):
-        dataset(begins=[0, 0, 0, 0])
+    with pytest.raises(DataError, match="starts in no row of the log"):
+        dataset(begins=[0, 0, 0, 0]).starts  # noqa: B018
     with pytest.raises(DataError, match="begins 3"):
         dataset(begins=[0, 1, 0])
     with pytest.raises(ArgumentError, match="give one of them"):

@@ -27,12 +27,7 @@ _ROWS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The name of a log in errors, and how its rows are counted there.
-
-    Attributes:
-        name: A file, "the table".
-        lines: File and lines of the rows, for each file of text; else rows are counted from 0.
-    """
+    """The name of a log in errors, and the lines of its rows in files of text; else rows count from 0."""
 
     name: str = ""
     lines: tuple[tuple[str, npt.NDArray[np.int64]], ...] = ()
@@ -200,13 +195,9 @@ def columns_of(
 def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
     """Return a copy, because later changes of the array would bypass the checks."""
     if isinstance(array, torch.Tensor):
-        if array.is_complex():
-            raise DataError(f"{name} is complex; give real numbers")
-        return array.detach().to(torch.float64, copy=True)
-
-    in_rows = isinstance(array, Sequence) and any(isinstance(row, np.ma.MaskedArray) for row in array)
+        array = (array if array.is_complex() else array.double()).detach().cpu().numpy()
     try:
-        values = np.ma.array(array) if in_rows else np.asanyarray(array)
+        values = np.asanyarray(array)
     except ValueError as error:
         raise DataError(f"{name} has rows of different lengths; give one number per column") from error
     if values.dtype.kind not in "fiub":
@@ -217,10 +208,7 @@ def _as_float(name: str, array: ArrayLike) -> torch.Tensor:
 
 
 def check_magnitudes(schema: Schema, columns: Iterable[tuple[str, torch.Tensor]]) -> None:
-    """Refuse numbers too large to compute with, columns that vary too little, and angles without a direction.
-
-    `columns` are names and values; names of other than states and actions are written as they are.
-    """
+    """Refuse numbers too large to compute with, columns that hardly vary, and angles without a direction."""
     known = (*schema.states, *schema.actions)
     for name, column in columns:
         low, high = map(float, column.aminmax())

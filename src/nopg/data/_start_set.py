@@ -22,17 +22,11 @@ _TOGETHER, _DIGITS = 4, 10
 
 @dataclass(frozen=True, eq=False)
 class StartSet:
-    """Distinct initial states with their shares, in an order in which neighbours are near each other.
+    """Distinct initial states (k, d_s), raw, and their shares (k,), neighbours near each other in any log.
 
-    The order depends on neither that of the log nor the units of the columns.
-
-    Attributes:
-        states: Raw, shape (k, d_s).
-        weights: Share of each, shape (k,), sum 1.
-        blocks: Number of the stretch of the recording that each belongs to, shape (k,); None where starts are
-            independent of each other.
-        count: Number of independent starts that were logged; infinite where they are declared.
-        drawn: Whether they were drawn from more starts.
+    `blocks` (k,) number the stretches of a recording they belong to, None where starts are independent of
+    each other; `count` is the number of independent starts that were logged, infinite where they are
+    declared; `drawn` says whether they were drawn from more.
     """
 
     states: torch.Tensor
@@ -49,8 +43,9 @@ class StartSet:
             return cls.declared(data.starts, schema)
         some = data.take(rows)
         found, first, shares = _distinct(some.states, schema, some.weights)
-        if data.start_kind == "episodes":
-            return cls(found, shares, None, _number_of(duplicate_groups(some), some.weights))
+        if data.start_kind == "episodes":  # copies of a row tell nothing of their own
+            each = torch.bincount(duplicate_groups(some), some.weights)
+            return cls(found, shares, None, float(each.sum() ** 2 / each.square().sum()))
         if data.episodes is None:
             return cls(found, shares, None, float(1.0 / shares.square().sum()))
         blocks = first * _BLOCKS // len(rows)
@@ -109,7 +104,10 @@ class StartSet:
 
         Of drawn values (k,) the differences of neighbours add to it.
         """
-        drawn = self._drawing(values)
+        drawn = 0.0
+        if self.drawn:  # a stratified draw: neighbours tell how much
+            apart = (values[1::2] - values[: len(values) // 2 * 2 : 2]).numpy()
+            drawn = math.sqrt(float(np.square(apart).sum())) / len(values)
         if math.isinf(self.count):
             return drawn, math.inf
         if self.blocks is not None:
@@ -121,13 +119,6 @@ class StartSet:
             variance = float(self.weights @ about.square()) * self.count / (self.count - 1.0)
             spread, df = math.sqrt(variance / self.count), self.count - 1.0
         return math.hypot(spread, drawn), df
-
-    def _drawing(self, values: torch.Tensor) -> float:
-        """Return the standard error of a stratified draw; 0 where all starts are there."""
-        if not self.drawn:
-            return 0.0
-        apart = (values[1::2] - values[: len(values) // 2 * 2 : 2]).numpy()
-        return math.sqrt(float(np.square(apart).sum())) / len(values)
 
     def _by_blocks(self, values: torch.Tensor) -> tuple[float, float]:
         """Return the standard error by means of the stretches of a recording."""
@@ -154,12 +145,6 @@ def _distinct(
     kept = np.asarray(first[places])
     shares = torch.as_tensor(counts[places] / counts.sum())
     return states[torch.as_tensor(kept)], kept, shares
-
-
-def _number_of(copies: torch.Tensor, weights: torch.Tensor | None) -> float:
-    """Return the number of rows that tell something of their own: copies (n,) of a row are one of them."""
-    each = torch.bincount(copies, weights)
-    return float(each.sum() ** 2 / each.square().sum())
 
 
 def _order(states: torch.Tensor, schema: Schema) -> torch.Tensor:

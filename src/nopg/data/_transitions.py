@@ -62,13 +62,6 @@ class Transitions:
         weights: Number of transitions that each row counts for, shape (n,); None for one each.
         begins: True in rows in which the task starts, shape (n,), or None: then see `start_rows`.
         repairs: What a reader repaired; neither saved nor part of what makes two datasets equal.
-
-    Example:
-        >>> data = Transitions.from_arrays([[0.0], [1.0]], [[1.0], [-1.0]], [0.0, 1.0], [[1.0], [0.0]],
-        ...                                terminated=[False, True])
-        >>> data
-        Transitions(2 rows: 1 state column, 1 action column; 1 terminated, 0 truncated, 1 episode;
-          s0 ∈ [0, 1], a0 ∈ [-1, 1], reward ∈ [0, 1])
     """
 
     states: torch.Tensor
@@ -133,22 +126,19 @@ class Transitions:
         """
         s, a = as_matrix("states", states), as_matrix("actions", actions)
         formula, rewards = (rewards, np.zeros(len(s))) if isinstance(rewards, str) else (None, rewards)
-        ends, cuts = as_flags("terminated", terminated, len(s)), as_flags("truncated", truncated, len(s))
         given: dict[str, Any] = {
             "states": s,
             "actions": a,
             "rewards": as_vector("rewards", rewards),
             "next_states": as_matrix("next_states", next_states),
-            "terminated": ends,
-            "truncated": cuts,
+            "terminated": as_flags("terminated", terminated, len(s)),
+            "truncated": as_flags("truncated", truncated, len(s)),
             "episodes": None if episodes is None else as_episodes(episodes),
             "weights": None if weights is None else as_vector("weights", weights),
             "begins": None if begins is None else as_flags("begins", begins, len(s)),
         }
         if begins is not None and initial_states is not None:
             raise ArgumentError("begins and initial_states are given; give one of them")
-        if begins is not None and not bool(given["begins"].any()):
-            raise DataError("begins marks no row; mark those in which the task starts, or leave it out")
         rows = {name: part.numpy() for name, part in given.items() if part is not None}
         check_rows(rows)
         rows["truncated"] &= ~rows["terminated"]
@@ -157,15 +147,8 @@ class Transitions:
             numbers = flagged_episodes(rows["states"], rows["next_states"], ended)
             rows |= {} if numbers is None else {"episodes": numbers}
         names = name_columns(state_names, action_names, (s.shape[1], a.shape[1]))
-        schema = declared_schema(
-            names,
-            angles=angles,
-            units=units,
-            bounds=bounds,
-            levels=levels,
-            exogenous=exogenous,
-            interval=interval,
-        )
+        declared: dict[str, Any] = {"angles": angles, "units": units, "bounds": bounds, "levels": levels}
+        schema = declared_schema(names, **declared, exogenous=exogenous, interval=interval)
         starts = None if initial_states is None else as_starts(initial_states, schema)
         data = assemble(rows, schema, finite_rows(rows, names))
         data = data if starts is None else replace(data, initial_states=starts)
@@ -246,19 +229,15 @@ class Transitions:
     def starts(self) -> torch.Tensor:
         """States the task starts in, shape (n₀, d_s): as declared, else those of the `start_rows`."""
         if len(found := self._starts) == 0:
-            raise DataError(
-                "the task starts in no row of the log; declare where the controller will start: "
-                "data.starting_at(…)"
-            )
+            what = "the task starts in no row of the log; declare where the controller will start"
+            raise DataError(f"{what}: data.starting_at(…)")
         return found
 
     @property
     def _starts(self) -> torch.Tensor:
         if self.initial_states is not None:
             return self.initial_states
-        rows = self.start_rows
-        assert rows is not None
-        return self.states[rows]
+        return self.states[self.start_rows]
 
     @property
     def reward_function(self) -> RewardFormula | None:

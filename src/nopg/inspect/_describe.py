@@ -19,11 +19,11 @@ from nopg.inspect._episodes import (
     order_finding,
     repaired_finding,
     sampling_finding,
+    stuck_finding,
 )
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
 from nopg.inspect._findings import Finding, Grade, graded, warning
 from nopg.inspect._stated_cost import stated_cost
-from nopg.inspect._stuck import stuck_finding
 from nopg.inspect._wording import count_of, share_of, shortened
 from nopg.models._log_summary import LogSummary
 
