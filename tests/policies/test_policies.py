@@ -21,12 +21,11 @@ from nopg.policies import (
     MLPPolicy,
     Policy,
     Standardizer,
-    _policy,
     check_policy,
 )
 from nopg.policies._imitation import imitate
 from nopg.policies._networks import MLP
-from nopg.policies._policy import policy_actions, policy_gradient
+from nopg.policies._policy import policy_gradient
 
 NUM_FEATURES, NUM_ACTIONS = 3, 2
 
@@ -259,45 +258,13 @@ def test_a_state_dict_holds_all_that_decides_the_actions(build: Callable[..., Po
     assert torch.equal(other.actions(features, noise), policy.actions(features, noise))
 
 
-# Actions and gradients over many states.
-
-
-@every_policy
-@pytest.mark.parametrize("at_once", [7, 1000])
-def test_actions_in_chunks_are_those_in_one_go_without_a_tape(
-    build: Callable[[], Policy], at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy, features = build(), rows(50)
-    noise = policy.noise(50, generator(1))
-    monkeypatch.setattr(_policy, "_CHUNK", at_once)
-    actions = policy_actions(policy, features, noise)
-    assert not actions.requires_grad
-    # Matrix products of another height may round differently.
-    torch.testing.assert_close(actions, policy.actions(features, noise).detach(), rtol=1e-13, atol=1e-13)
-
-
-@every_policy
-@pytest.mark.parametrize("at_once", [7, 1000])
-def test_a_gradient_in_chunks_is_that_of_autograd_in_one_go(
-    build: Callable[[], Policy], at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy, features = build(), rows(50)
-    noise = policy.noise(50, generator(1))
-    actions = policy.actions(features, noise)
-    cotangent = torch.randn(actions.shape, dtype=torch.float64, generator=generator(2))
-    expected = torch.autograd.grad((actions * cotangent).sum(), list(policy.parameters()))
-
-    monkeypatch.setattr(_policy, "_CHUNK", at_once)
-    gradient = policy_gradient(policy, features, noise, cotangent)
-
-    # Sums of 50 · 4 terms of order 1 in another order.
-    torch.testing.assert_close(tuple(gradient), expected, rtol=1e-11, atol=1e-11)
+# Gradients.
 
 
 def test_the_gradient_of_a_linear_policy_by_hand() -> None:
     # a = K s, so Σ cᵢ·∂aᵢ/∂K = Σ cᵢ sᵢᵀ.
-    features, cotangent = rows(6), rows(6, NUM_ACTIONS, seed=1)[None]
-    (gradient,) = policy_gradient(linear(), features, torch.zeros(1, 6, 0), cotangent)
+    policy, features, cotangent = linear(), rows(6), rows(6, NUM_ACTIONS, seed=1)[None]
+    (gradient,) = policy_gradient(policy, [policy.mode(features)], [cotangent[0]])
     torch.testing.assert_close(gradient, cotangent[0].T @ features, rtol=1e-13, atol=1e-13)
 
 
@@ -306,7 +273,8 @@ def test_the_gradient_agrees_with_finite_differences(build: Callable[[], Policy]
     policy, features = build(), rows(6)
     noise = policy.noise(6, generator(1))
     cotangent = torch.randn(noise.shape[0], 6, NUM_ACTIONS, dtype=torch.float64, generator=generator(2))
-    gradient = torch.cat([part.flatten() for part in policy_gradient(policy, features, noise, cotangent)])
+    parts = policy_gradient(policy, [policy.actions(features, noise)], [cotangent])
+    gradient = torch.cat([part.flatten() for part in parts])
 
     theta = torch.nn.utils.parameters_to_vector(policy.parameters()).detach()
     direction = torch.randn(theta.shape, dtype=torch.float64, generator=generator(3))
@@ -314,7 +282,7 @@ def test_the_gradient_agrees_with_finite_differences(build: Callable[[], Policy]
     def objective(step: float) -> float:
         moved = copy.deepcopy(policy)
         torch.nn.utils.vector_to_parameters(theta + step * direction, moved.parameters())
-        return float((policy_actions(moved, features, noise) * cotangent).sum())
+        return float((moved.actions(features, noise) * cotangent).sum().detach())
 
     # Central differences of step 10⁻⁶ err by its square and by rounding, 10⁻¹⁴/10⁻⁶.
     slope = (objective(1e-6) - objective(-1e-6)) / 2e-6

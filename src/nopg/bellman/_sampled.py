@@ -13,7 +13,7 @@ from nopg.bellman._estimate import GradientEstimate
 from nopg.bellman._nodes import Interpolation
 from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Deterministic, Policy
-from nopg.policies._policy import trainable
+from nopg.policies._policy import policy_gradient
 
 if TYPE_CHECKING:
     from nopg.bellman._multistep import MultistepProblem
@@ -142,6 +142,4 @@ def path_gradient(
     slopes = path.action_slopes(gamma, v, G, tail_slope=ends.slopes(values).T.numpy(), by_state=by_state)
     weight = gamma ** np.arange(T)[:, None] * alive[:-1] * weights.numpy()
     cotangent = torch.as_tensor((weight[:, :, None] * slopes).reshape(T * N, -1))
-    return torch.autograd.grad(
-        actions, trainable(policy), cotangent, allow_unused=True, materialize_grads=True
-    )
+    return policy_gradient(policy, [actions], [cotangent])

@@ -23,7 +23,7 @@ from nopg.errors import ArgumentError
 from nopg.paper._model import States, Weights
 from nopg.paper._solver import Resolvent, SolvedSystem, Solver
 from nopg.policies import Policy
-from nopg.policies._policy import policy_actions, policy_gradient
+from nopg.policies._policy import policy_gradient
 
 if TYPE_CHECKING:
     from nopg.paper._problem import PaperProblem
@@ -59,9 +59,8 @@ class Equation:
             )
         self.problem, self.policy = problem, policy
         both = (model.next_states, initial)
-        self._noise = [policy.noise(len(states), rng) for states in both]
-        pairs = zip(both, self._noise, strict=True)
-        self._actions = [policy_actions(policy, states.features, noise) for states, noise in pairs]
+        with torch.enable_grad():
+            self._actions = [policy.actions(one.features, policy.noise(len(one), rng)) for one in both]
         self.weights, self.initial_weights = map(States.weights, both, self._actions)
         self.P = model.transition_matrix(self.weights.mean)
         self.resolvent = Resolvent(self.P, problem.discount)
@@ -94,11 +93,11 @@ class Equation:
             (model.next_states, self.weights, problem.discount * mu * model.continues),
             (problem.initial, self.initial_weights, np.full(n_0, 1.0 / n_0)),
         )
-        parts = []
-        for (states, weights, share), actions, noise in zip(terms, self._actions, self._noise, strict=True):
-            cotangent = torch.as_tensor(states.action_gradient(actions, weights, q, v) * share[:, None])
-            parts.append(policy_gradient(self.policy, states.features, noise, cotangent))
-        return tuple(later + initial for later, initial in zip(*parts, strict=True))
+        by_action = [
+            torch.as_tensor(states.action_gradient(actions, weights, q, v) * share[:, None])
+            for (states, weights, share), actions in zip(terms, self._actions, strict=True)
+        ]
+        return policy_gradient(self.policy, self._actions, by_action)
 
 
 @dataclass(frozen=True)
@@ -227,7 +226,7 @@ class PaperSolution(Solution):
         """Return ε at state features under the policy."""
         states = self.problem.model.at(features)
         noise = self.policy.noise(len(states), generator(0, "query actions"))
-        return states.weights(policy_actions(self.policy, states.features, noise))
+        return states.weights(self.policy.actions(states.features, noise))
 
     def visited(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the initial states and those that samples lead to, weighted by discounted visits."""

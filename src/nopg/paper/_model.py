@@ -101,7 +101,7 @@ class States:
 
     def weights(self, actions: torch.Tensor) -> Weights:
         """Return ε under actions (L, m, d_a)."""
-        parts = [self._under(action) for action in self.model.scale_actions(actions.numpy())]
+        parts = [self._under(action) for action in self.model.scale_actions(actions.detach().numpy())]
         each, unknown, lost = zip(*parts, strict=True)
         return Weights(list(each), np.stack(unknown), np.stack(lost))
 
@@ -114,7 +114,7 @@ class States:
         x_c, v_c, a_n = (x - center)[:, None], unknown_value - center, model.actions
         columns = np.hstack([x_c, a_n, x_c * a_n])
         gradient = np.empty(actions.shape)
-        for sample, action in enumerate(model.scale_actions(actions.numpy())):
+        for sample, action in enumerate(model.scale_actions(actions.detach().numpy())):
             m = weights.unknown[sample][:, None]
             eps_x, eps_a, eps_xa = np.split(weights.each[sample] @ columns, [1, 1 + a_n.shape[1]], axis=1)
             V = eps_x + m * v_c

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from nopg._columns import Columns
+from nopg._files import part_of
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
 from nopg.policies._deterministic import DeviationPolicy, LinearPolicy, MLPPolicy
@@ -58,9 +59,7 @@ def policy_from(description: Mapping[str, Any], parameters: Parameters, columns:
 
 def _build(description: Mapping[str, Any], parameters: Parameters, columns: Columns) -> Policy:  # noqa: PLR0911  one for each kind
     def part(name: str, described: Mapping[str, Any]) -> Any:
-        start = f"{name}."
-        inner = {key.removeprefix(start): one for key, one in parameters.items() if key.startswith(start)}
-        return _build(described, inner, columns)
+        return _build(described, part_of(name, parameters), columns)
 
     samples = description.get("num_action_samples")
     match description["kind"]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from scipy.optimize import minimize
-from torch.nn.utils import parameters_to_vector
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from nopg._typing import FloatArray
 from nopg.policies._deterministic import MLPPolicy
@@ -58,8 +58,11 @@ def imitate(
     scale = (actions.amax(dim=0) - actions.amin(dim=0)).clamp(min=1e-12) / 2
     share = (weights / weights.sum())[:, None] / actions.shape[1]
 
+    def put(values: FloatArray) -> None:
+        vector_to_parameters(torch.as_tensor(values).to(parameters[0]), parameters)
+
     def error(values: FloatArray) -> tuple[float, FloatArray]:
-        _put(parameters, values)
+        put(values)
         total = (share * ((mode(features) - actions) / scale).square()).sum()
         gradients = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
         return float(total.detach()), parameters_to_vector(gradients).double().numpy()
@@ -71,15 +74,8 @@ def imitate(
         method="L-BFGS-B",
         options={"maxiter": steps, "maxcor": _HISTORY, "ftol": _LEAST_GAIN, "gtol": _LEAST_SLOPE},
     )
-    _put(parameters, found.x)
+    put(found.x)
     return float(found.fun)
-
-
-@torch.no_grad()
-def _put(parameters: Sequence[torch.Tensor], values: FloatArray) -> None:
-    sizes = [one.numel() for one in parameters]
-    for one, part in zip(parameters, torch.as_tensor(values).split(sizes), strict=True):
-        one.copy_(part.view_as(one))
 
 
 def _without_units(

@@ -1,17 +1,15 @@
-"""The interface of policies, what every one of them keeps, and their actions and gradients at many states."""
+"""The interface of policies, and what every one of them keeps."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import torch
 
 from nopg._checks import require
 from nopg._seeding import generator
 
-# The activations of a chunk of this size fit into the cache.
-_CHUNK = 8_192
 _ROWS = 7
 
 
@@ -61,35 +59,13 @@ def trainable(policy: Policy) -> list[torch.nn.Parameter]:
     return [parameter for parameter in policy.parameters() if parameter.requires_grad]
 
 
-def policy_actions(policy: Policy, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """Return the actions (L, m, d_a) at all states, without autograd."""
-    with torch.no_grad():
-        parts = [policy.actions(features[rows], noise[:, rows]) for rows in _chunks(len(features))]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
-
-
 def policy_gradient(
-    policy: Policy, features: torch.Tensor, noise: torch.Tensor, cotangent: torch.Tensor
-) -> list[torch.Tensor]:
-    """Return Σ cotangent · ∂actions/∂θ, one tensor per trainable parameter, in the memory of one chunk.
-
-    States are (m, d_f); their noise and the derivative of the objective by every action are (L, m, d_a).
-    """
-    parameters = trainable(policy)
-    totals = [torch.zeros_like(parameter) for parameter in parameters]
-    for rows in _chunks(len(features)):
-        with torch.enable_grad():
-            actions = policy.actions(features[rows], noise[:, rows])
-        parts = torch.autograd.grad(
-            actions, parameters, cotangent[:, rows], allow_unused=True, materialize_grads=True
-        )
-        for total, part in zip(totals, parts, strict=True):
-            total.add_(part)
-    return totals
-
-
-def _chunks(count: int) -> Iterator[slice]:
-    return (slice(start, min(start + _CHUNK, count)) for start in range(0, max(count, 1), _CHUNK))
+    policy: Policy, actions: Sequence[torch.Tensor], by_action: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
+    """Return Σ by_action · ∂actions/∂θ, one tensor per trainable parameter; both have the same shapes."""
+    return torch.autograd.grad(
+        actions, trainable(policy), by_action, retain_graph=True, allow_unused=True, materialize_grads=True
+    )
 
 
 def check_policy(policy: Policy, num_features: int) -> None:

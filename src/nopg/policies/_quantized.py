@@ -31,7 +31,6 @@ class QuantizedPolicy(Deterministic):
     """
 
     levels: torch.Tensor
-    discrete: torch.Tensor
 
     def __init__(self, policy: MLPPolicy, levels: ArrayLike) -> None:
         super().__init__()
@@ -43,15 +42,12 @@ class QuantizedPolicy(Deterministic):
         if not bool((known.diff(dim=1).nan_to_num() >= 0).all()):
             raise ArgumentError(f"levels are {known.tolist()}; give them in rising order")
         self.policy, self.num_actions = policy, policy.num_actions
-        # Not saved: they are declared with the columns.
-        self.register_buffer("discrete", ~known[:, :1].isnan(), persistent=False)
-        self.register_buffer("levels", known.nan_to_num(), persistent=False)
+        self.register_buffer("levels", known, persistent=False)  # they are declared with the columns
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return the nearest levels (m, d_a), with the gradient of the network."""
         actions = self.policy.mode(features)
-        levels = self.levels.masked_fill(~self.discrete, torch.nan)
-        return nearest_levels(actions.detach(), levels) + (actions - actions.detach())
+        return nearest_levels(actions.detach(), self.levels) + (actions - actions.detach())
 
 
 def padded_levels(names: tuple[str, ...], levels: Mapping[str, tuple[float, ...]]) -> torch.Tensor:

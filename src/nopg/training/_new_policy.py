@@ -102,7 +102,9 @@ def check_policy(policy: Policy | str | Formulas, data: Transitions, *, rollouts
             "keep them, or a QuantizedPolicy"
         )
     wanted = padded_levels(data.schema.actions, levels)
-    if isinstance(policy, QuantizedPolicy) and not torch.equal(policy.levels, wanted.nan_to_num()):
+    if isinstance(policy, QuantizedPolicy) and not torch.equal(
+        policy.levels.nan_to_num(), wanted.nan_to_num()
+    ):
         raise ArgumentError(
             f"the levels of the policy are {policy.levels.tolist()}, those of the data {wanted.tolist()}; "
             "they must be the same"
