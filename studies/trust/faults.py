@@ -296,14 +296,19 @@ class DroppedSamples(Fault):
 
 
 class Kicks(Fault):
-    """A rare large disturbance."""
+    """A rare large disturbance; a log may hold none."""
 
     def draw(self, rng: Rng) -> None:
         self.strength, self.chance = rng.uniform(3.0, 8.0), rng.uniform(0.001, 0.005)
 
+    def begin(self, sim: Sim, rng: Rng) -> None:
+        sim["kicks"] = np.zeros((len(sim["true"]), 1))
+
     def moved(self, sim: Sim, states: Array, rng: Rng) -> Array:
         size = self.strength * self.dynamics.scale * rng.choice([-1.0, 1.0], size=states.shape)
-        return np.where(rng.random((len(states), 1)) < self.chance, states + size, states)
+        kicked = rng.random((len(states), 1)) < self.chance
+        sim["kicks"] = sim["kicks"] + kicked
+        return np.where(kicked, states + size, states)
 
 
 class Cliff(Fault):

@@ -139,6 +139,8 @@ def _groups(records: Sequence[Record]) -> list[tuple[str, str, list[Record]]]:
 def _fault(record: Record) -> str:
     options = record.options
     parts = [str(options["fault"]), "recording" if options["recording"] else ""]
+    # None of them in the log: nothing in it can tell.
+    parts += ["none in the log" if record.results.get("facts", {}).get("kicks") == 0 else ""]
     parts += [f"{options['episodes']} episodes" if options["episodes"] else "", str(options["pattern"])]
     return ", ".join(part for part in parts if part)
 

@@ -140,7 +140,7 @@ def _judged(job: Job, trial: Trial, name: str, answer: Assessment, *, seconds: f
         results={
             "from_new_starts": truth.new,
             "new_error": truth.new_error,
-            "facts": facts | {"strength": trial.world.fault.strength},
+            "facts": facts | {"strength": trial.world.fault.strength, "kicks": trial.log.kicks},
         },
     )
 

@@ -31,10 +31,12 @@ class Log:
     Attributes:
         data: What the library gets.
         starts: From which truths are simulated: all episodes, or rows of a recording at equal distances.
+        kicks: Number of rare disturbances in it; None where the plant has none.
     """
 
     data: Transitions
     starts: Sim
+    kicks: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,15 @@ class Trial:
         steps, rng = world.facts.steps, world.rng("rows")
         kept = np.stack([~world.fault.missing(steps, rng) for _ in range(world.facts.episodes)])
         runs = world.logged(range(steps) if recording else (world.lags,))
-        data = self._data(runs, kept)
+        data, kicks = self._data(runs, kept), runs.sims[-1].get("kicks")
+        number = None if kicks is None else int(kicks.sum())
         if not recording:  # with lags an episode starts where they are known
-            return Log(data, {**runs.sims[0], "states": data.starts.numpy()})
+            return Log(data, {**runs.sims[0], "states": data.starts.numpy()}, number)
         rows = np.flatnonzero(kept[0])[world.lags :]
         places = np.linspace(0, len(rows) - 1, _PATHS).astype(int)
         sims = [runs.sims[row] for row in rows[places]]
         starts = {name: np.concatenate([one[name] for one in sims]) for name in sims[0]}
-        return Log(data, {**starts, "states": data.states[places].numpy()})
+        return Log(data, {**starts, "states": data.states[places].numpy()}, number)
 
     def truth(self, policy: Any) -> Truth:
         """Return the true return of a controller that acts without memory, such as the library evaluates."""

@@ -156,3 +156,24 @@ def test_the_page_counts_a_wrong_ok_and_takes_the_last_version() -> None:
     assert "## Verdicts by fault, development seeds" in text
     assert "| none | given | 3 | 3 of 3 (100%) | 1 of 3 (33%) | 0 of 3 (0%) |  | 0 | 0 |" in text
     assert "| development | none | 1 | tank | lqr | 100 | 40 | [-1, 1] | 1.5 | 0 |" in text
+
+
+def test_kicks_are_counted_and_logs_without_one_have_a_row_of_their_own() -> None:
+    fault, rng = made("kicks"), np.random.default_rng(0)
+    sim = begun(fault, 500)
+    for _ in range(100):
+        before = sim["kicks"]
+        moved = fault.moved(sim, sim["true"], rng) != sim["true"]
+        assert (moved.any(axis=1, keepdims=True) == (sim["kicks"] > before)).all()
+    assert sim["kicks"].sum() > 20  # of 50 000 chances of .001 at least, less four deviations
+    trial = Trial(Case(0, "kicks"))
+    assert trial.log.kicks is not None
+    assert Trial(Case(0)).log.kicks is None
+    options = {**answer(0, 0.0).options, "fault": "kicks"}
+    kicked, without = (
+        answer(seed, 0.0, options=options, results={**answer(0, 0.0).results, "facts": {"kicks": seed}})
+        for seed in (1, 0)
+    )
+    text = page([kicked, without])
+    assert "| kicks | given | 1 | 1 of 1 (100%) |" in text
+    assert "| kicks, none in the log | given | 1 | 1 of 1 (100%) |" in text
