@@ -78,7 +78,6 @@ def paths_of(
         stays=torch.cat([ones[:1], stays * ones]),
         last=places[-1, :, None],
         goes_on=ones[0],
-        num_parts=P,
         repeats=repeats,
         solution=cast(Any, None),
     )

@@ -61,28 +61,25 @@ def test_the_bias_widens_the_interval() -> None:
 def test_chance_alone_is_within_the_error_of_the_bias() -> None:
     found = evaluated(noise=0.3).held_out
     assert found.standard_error > 0
-    low, high = found.interval
-    assert low < 0 < high
+    assert found.certain == 0.0
 
 
 def test_the_interval_of_the_bias_is_students() -> None:
     found = HeldOutErrors(1.0, 0.15 * np.repeat([1.0, -1.0], 5))  # √(10 · .15² · 10/9) = .5
     assert found.standard_error == pytest.approx(0.5)
-    assert found.interval == pytest.approx((1 - 2.262157 * 0.5, 1 + 2.262157 * 0.5), rel=1e-6)
-    assert "10 groups of episodes" in str(found)
+    assert f"95 % [{1 - 2.262157 * 0.5:+.3g}, {1 + 2.262157 * 0.5:+.3g}] by Student's t" in str(found)
+    assert "over 10 groups of episodes" in str(found)
     alone = HeldOutErrors(0.0, np.zeros(1))
     assert str(alone) == "there are no held-out episodes"
     assert alone.standard_error == math.inf
-    assert alone.shortfall == 0.0
+    assert alone.certain == 0.0
 
 
-def test_a_shortfall_is_what_the_variance_of_a_negative_bias_does_not_explain() -> None:
+def test_certain_is_of_a_bias_what_its_variance_does_not_explain() -> None:
     apart = 0.3 * np.repeat([1.0, -1.0], 5)  # a standard error of 1
-    assert HeldOutErrors(-3.0, apart).shortfall == pytest.approx(math.sqrt(8.0))
-    assert HeldOutErrors(-0.9, apart).shortfall == 0.0
-    assert HeldOutErrors(3.0, apart).shortfall == 0.0
-    assert HeldOutErrors(3.0, apart).excess == pytest.approx(math.sqrt(8.0))
-    assert HeldOutErrors(-3.0, apart).excess == 0.0
+    assert HeldOutErrors(-3.0, apart).certain == pytest.approx(-math.sqrt(8.0))
+    assert HeldOutErrors(-0.9, apart).certain == 0.0
+    assert HeldOutErrors(3.0, apart).certain == pytest.approx(math.sqrt(8.0))
 
 
 def test_few_rows_that_stand_for_a_path_make_its_bias_uncertain_even_if_groups_agree() -> None:
@@ -95,4 +92,4 @@ def test_biases_of_two_controllers_on_the_same_rows_differ_group_by_group() -> N
     apart, rows = 0.3 * np.repeat([1.0, -1.0], 5), np.array([2.0, -1.0])
     found = HeldOutErrors(1.5, apart, rows).less(HeldOutErrors(2.0, apart, rows))
     assert (found.bias, found.standard_error) == (-0.5, 0.0)
-    assert found.shortfall == 0.5
+    assert found.certain == -0.5

@@ -71,7 +71,7 @@ def test_the_band_is_1_96_times_the_inflated_deviation_of_the_parts() -> None:
     loop = closed_loops(policy, policy, data)["median"]
     m = policy.paths.returns.shape[1]
     (start,) = (policy.paths.states[0, :m, 0] == loop.after[0, 0]).nonzero()[0].tolist()
-    parts = policy.paths.states[:, torch.arange(policy.paths.num_parts) * m + start, 0]
+    parts = policy.paths.states[:, torch.arange(len(policy.paths.returns)) * m + start, 0]
     wanted = 1.96 * 1.3 * (parts[:, 1:] - parts[:, :1]).square().mean(dim=1).sqrt()
     assert loop.half[:, 0] == pytest.approx(wanted.numpy())
     assert loop.half[0, 0] == 0.0

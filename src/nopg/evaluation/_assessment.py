@@ -140,10 +140,9 @@ class Assessment:
             one.returns.repeat(1, paths.repeats // one.repeats) for one in (self.paths, other.paths)
         )
         errors = errors_of(of_mine - of_theirs, paths, expected)
-        biases = self.held_out.less(other.held_out)
-        means = sorted((mine.starts.mean(expected), mine.starts.mean(worst)))
-        less, more = errors.half_width + biases.shortfall, errors.half_width + biases.excess
-        return Gain(mine.starts.mean(expected), (means[0] - less, means[1] + more))
+        bias, half = self.held_out.less(other.held_out).certain, errors.half_width
+        low, high = sorted((mine.starts.mean(expected), mine.starts.mean(worst)))
+        return Gain(mine.starts.mean(expected), (low - half + min(bias, 0.0), high + half + max(bias, 0.0)))
 
     def _gain_on_log(self, measured: torch.Tensor) -> Gain:
         """Return the gain over returns logged from the same starts (k,), NaN where there are none."""
@@ -171,12 +170,9 @@ class Assessment:
 
 
 def errors_of(values: torch.Tensor, paths: Paths, by_start: torch.Tensor | None = None) -> Errors:
-    """Return the standard errors of a mean of values over paths, such as that of a gain or a cost.
+    """Return the standard errors of a mean of values (P, m) over paths, such as that of a gain or a cost.
 
-    Args:
-        values: Of every part and path, shape (P, m): all rows first, then the halves.
-        paths: The paths.
-        by_start: The values from each of their starts, where they are known from more of them, shape (k,).
+    `by_start` (k,) has the values from each of their starts, where they are known from more of them.
     """
     starts = paths.starts if by_start is None else paths.by_start.starts
     each = values[0].view(paths.repeats, -1)

@@ -18,7 +18,7 @@ from nopg.policies import Deterministic
 
 _NEAREST = 5
 # Episodes that leave more of the return's weight unseen are too short.
-UNSEEN = 0.05
+_UNSEEN = 0.05
 _FEWEST = 3
 
 
@@ -71,20 +71,12 @@ class LoggedReturns:
 
 def logged_returns(data: Transitions, discount: float) -> LoggedReturns | None:
     """Return the returns of logged episodes; None where fewer than three are long enough."""
-    _, found = episode_returns(data, discount)
+    rows = torch.tensor([int(rows[0]) for rows in episode_rows(data)], dtype=torch.long)
+    found = returns_from(data, discount, rows, continued=False)
+    found = found[found.isfinite()]
     if len(found) < _FEWEST:
         return None
     return LoggedReturns(float(found.mean()), float(found.std() / len(found) ** 0.5), len(found))
-
-
-def episode_returns(
-    data: Transitions, discount: float, *, continued: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return first states (k, d_s) and returns (k,) of episodes that terminated or are long enough."""
-    rows = torch.tensor([int(rows[0]) for rows in episode_rows(data)], dtype=torch.long)
-    found = returns_from(data, discount, rows, continued=continued)
-    kept = found.isfinite()
-    return data.states[rows[kept]], found[kept]
 
 
 def returns_from(
@@ -109,7 +101,7 @@ def returns_from(
     if continued:
         total, count = np.append(0.0, rewards.cumsum()), np.maximum((end - at) // 5, 1)
         found = found + unseen / (1.0 - discount) * (total[end] - total[end - count]) / count
-    return torch.as_tensor(np.where(unseen <= UNSEEN, found, math.nan))
+    return torch.as_tensor(np.where(unseen <= _UNSEEN, found, math.nan))
 
 
 def measured_returns(data: Transitions, discount: float, starts: StartSet) -> torch.Tensor | None:

@@ -27,7 +27,7 @@ def cautious_return(paths: Paths) -> float:
     chance, so here the bias counts where less is earned than predicted, as far as chance does not explain it.
     """
     error = DEVIATIONS * halves_error(paths.returns, paths.weights)
-    return paths.by_start.starts.mean(paths.by_start.worst) - error - paths.held_out.shortfall
+    return paths.by_start.starts.mean(paths.by_start.worst) - error + min(paths.held_out.certain, 0.0)
 
 
 def choose(found: Sequence[Assessment], logged: Assessment, order: Sequence[int] | None = None) -> int:

@@ -25,34 +25,22 @@ def control_law(policy: Any, schema: Schema) -> ControlLaw:
         schema: Names of the columns, and which of them are angles.
     """
     if isinstance(policy, Policy):
-
-        def act(states: torch.Tensor) -> torch.Tensor:
-            with torch.no_grad():
-                return policy.mode(schema.encode(states))
-
-        return act
-
+        return lambda states: policy.mode(schema.encode(states)).detach()
     if hasattr(policy, "predict") and (
         hasattr(policy, "observation_space") or hasattr(policy, "observation_shape")
     ):
         return _law_of_model(policy, schema)
-
-    if callable(policy):
-        law: ControlLaw = policy
-        return law
-    raise ArgumentError(
-        f"{type(policy).__name__} cannot act; give a policy, a model of Stable-Baselines3 or d3rlpy that has "
-        "been built, or a function from states (m, d_s) to actions (m, d_a)"
-    )
+    if not callable(policy):
+        raise ArgumentError(
+            f"{type(policy).__name__} cannot act; give a policy, a model of Stable-Baselines3 or d3rlpy that "
+            "has been built, or a function from states (m, d_s) to actions (m, d_a)"
+        )
+    law: ControlLaw = policy
+    return law
 
 
 class PolicyLaw(Deterministic):
-    """A control law as a policy, clipped to the declared bounds of the actions and put to declared levels.
-
-    Args:
-        law: From raw states (m, d_s) to actions (m, d_a).
-        schema: Of the data.
-    """
+    """A control law as a policy, clipped to the declared bounds of the actions and put to declared levels."""
 
     draws = False
 

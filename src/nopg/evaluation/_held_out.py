@@ -50,18 +50,10 @@ class HeldOutErrors:
         return math.sqrt(max(by_groups, float(np.square(self.by_row).sum())))
 
     @property
-    def shortfall(self) -> float:
-        """By how much less is earned than predicted, as far as chance does not explain it; 0 if more is."""
-        return self._beyond_chance if self.bias < 0.0 else 0.0
-
-    @property
-    def excess(self) -> float:
-        """By how much more is earned than predicted, as far as chance does not explain it."""
-        return self._beyond_chance if self.bias > 0.0 else 0.0
-
-    @property
-    def _beyond_chance(self) -> float:
-        return math.sqrt(max(self.bias**2 - self.standard_error**2, 0.0))  # a square exceeds by its variance
+    def certain(self) -> float:
+        """The bias as far as chance does not explain it; negative where less is earned than predicted."""
+        # A square exceeds what it estimates by its variance.
+        return math.copysign(math.sqrt(max(self.bias**2 - self.standard_error**2, 0.0)), self.bias)
 
     def less(self, other: HeldOutErrors) -> HeldOutErrors:
         """Return what the bias is more than that of another controller on the same rows."""
@@ -69,34 +61,24 @@ class HeldOutErrors:
             self.bias - other.bias, self.by_group - other.by_group, self.by_row - other.by_row
         )
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 % of the bias by Student's t over two groups or more, which are independent if episodes are."""
-        half = float(stdtrit(len(self.by_group) - 1, 0.975)) * self.standard_error
-        return self.bias - half, self.bias + half
-
     def __str__(self) -> str:
         """The bias in a sentence that says what it rests on."""
         if (G := len(self.by_group)) < 2:
             return "there are no held-out episodes"
-        low, high = self.interval
+        half = float(stdtrit(G - 1, 0.975)) * self.standard_error  # groups are independent if episodes are
         return (
             f"errors on episodes that the model had not seen would change the return by {self.bias:+.3g}, "
-            f"95 % [{low:+.3g}, {high:+.3g}] by Student's t over {G} groups of episodes, if errors where "
-            "the controller goes are like those of the nearest rows"
+            f"95 % [{self.bias - half:+.3g}, {self.bias + half:+.3g}] by Student's t over {G} groups of "
+            "episodes, if errors where the controller goes are like those of the nearest rows"
         )
 
 
 def held_out_errors(
     solution: MultistepSolution, states: Tensor, actions: Tensor, weights: Tensor
 ) -> HeldOutErrors:
-    """Return the errors along paths.
+    """Return the errors along paths under a solution: states (m, d_s), actions, and weights γᵗ of each.
 
-    Args:
-        solution: The equation under the controller, whose values are V.
-        states: States of the paths, shape (m, d_s).
-        actions: Actions there, shape (m, d_a).
-        weights: γᵗ of each, over the number of paths, shape (m,).
+    Weights are over the number of paths.
     """
     model = solution.problem.model
     rows = model.held_out

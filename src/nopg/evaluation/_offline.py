@@ -48,7 +48,7 @@ class OfflineEvaluator:
         discount: γ.
         reward: The reward as a function of states, actions and next states, where it is known.
         unknown_value: Value of leaving the data; by default the worst return that logged rewards allow.
-        problem: The equation on a model that is fitted already, in place of a new one.
+        problem: An equation on a fitted model; by default a model is fitted to the data.
     """
 
     def __init__(
@@ -91,15 +91,13 @@ class OfflineEvaluator:
             parts: How many parts of the model to follow it through, all by default. With fewer, as while a
                 policy is trained, it begins in the starts of the equation alone.
         """
-        law, number = PolicyLaw.of(policy, self.data.schema), self._number(parts)
-        return self._assessed(follow(self.problem, law, num_parts=number, all_starts=parts is None))
+        return self._assessed(self.follow(policy, parts=parts))
 
     def logged(self, *, parts: int | None = None) -> Assessment:
         """Return the assessment of the logged behaviour, imitated by the nearest rows; see `assess`."""
         if parts not in self._logged:
-            number = self._number(parts)
-            behavior = LoggedBehavior(self.data, self.problem.state_widths, parts=number)
-            paths = follow(self.problem, behavior, num_parts=number, all_starts=parts is None)
+            behavior = LoggedBehavior(self.data, self.problem.state_widths, parts=self._number(parts))
+            paths = self.follow(behavior, parts=parts)
             measured = measured_returns(self.data, self.discount, paths.by_start.starts)
             self._logged[parts] = replace(self._assessed(paths), measured=measured)
         return self._logged[parts]
@@ -110,10 +108,13 @@ class OfflineEvaluator:
         """Return the place of the controller to run of some that were assessed with `parts`; see `choose`."""
         return choose(found, self.logged(parts=parts), order)
 
-    def follow(self, policy: Any, *, steps: int | None = None, fewest: int | None = None) -> Paths:
-        """Return the paths of a policy through all parts of the model; see `assess`."""
-        law = PolicyLaw.of(policy, self.data.schema)
-        return follow(self.problem, law, num_parts=self.model.num_parts, steps=steps, fewest=fewest)
+    def follow(
+        self, policy: Any, *, parts: int | None = None, steps: int | None = None, fewest: int | None = None
+    ) -> Paths:
+        """Return the paths of a policy; see `assess`."""
+        law = policy if isinstance(policy, LoggedBehavior) else PolicyLaw.of(policy, self.data.schema)
+        number, every = self._number(parts), parts is None
+        return follow(self.problem, law, num_parts=number, steps=steps, fewest=fewest, all_starts=every)
 
     def _number(self, parts: int | None) -> int:
         return self.model.num_parts if parts is None else min(parts, self.model.num_parts)
@@ -130,10 +131,9 @@ class OfflineEvaluator:
         return Comparison(found, gains, logged_returns(self.data, self.discount))
 
     def influence(self, policy: Any) -> tuple[tuple[tuple[int, ...], float], ...]:
-        """Return the rows of each group of episodes and their influence on the expected return.
+        """Return the rows of each group of episodes and their influence on the expected return, most first.
 
-        That is the return from all rows less the return from all other groups: statistics of groups add up,
-        so leaving one out needs no second regression. The most influential come first.
+        That is the return from all rows less the return from all other groups. Statistics of groups add up.
         """
         rows, law = self.model.rows, PolicyLaw.of(policy, self.data.schema)
         if rows.num_groups == 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -21,7 +22,6 @@ _SAME_INTERVAL = 0.1
 _ROWS_PER_COEFFICIENT = 4
 
 AgainstPrediction = Literal["less than predicted", "as predicted", "more than predicted"]
-Interval = tuple[float, float]
 
 Trained = Any
 """A `nopg.training.TrainingResult`: the package lies above."""
@@ -33,92 +33,74 @@ class LogEvaluation:
 
     Attributes:
         assessment: What a model of this log alone predicts.
-        predicted_return: What the model of the training predicts from the same starts.
-        predicted_interval: The interval of that; None with the paper's model alone.
-        starts: Number of these starts.
-        of_this_log: Whether the starts are those of this log; of the training if that was saved without its
-            data.
+        predicted: What the model of the training predicts from the same starts; None if it was saved without
+            its data.
         against_prediction: Whether the two intervals from exactly these starts overlap; None if a verdict is
-            `not identifiable` or nothing was predicted with an interval.
+            `not identifiable`, or nothing was predicted.
         own_actions: Share of the logged actions that differ from the controller's by 1 % of their range at
             most. Where nearly all do, `nopg.Monitor` compares what the log earned with the prediction.
     """
 
     assessment: Assessment
-    predicted_return: float
-    predicted_interval: Interval | None
-    starts: int
-    of_this_log: bool
+    predicted: Assessment | None
     against_prediction: AgainstPrediction | None
     own_actions: float
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values."""
-        plain = asdict(replace(self, assessment=None))  # type: ignore[arg-type]
-        return {**plain, "assessment": self.assessment.to_dict()}
+        return {
+            "assessment": self.assessment.to_dict(),
+            "predicted": None if self.predicted is None else self.predicted.to_dict(),
+            "against_prediction": self.against_prediction,
+            "own_actions": self.own_actions,
+        }
 
     def rows(self) -> dict[str, str]:
         """Return what it says, in words by name."""
         one, says = self.assessment, self.against_prediction or "nothing certain"
         rough = ", a rough answer" if self.against_prediction and one.verdict == "weak" else ""
-        own = self.own_actions >= _OWN_ROWS
+        whose, more = "another", ""
+        if self.own_actions >= _OWN_ROWS:
+            whose, more = "this", "; see `nopg monitor` for what they earned"
         return {
-            "predicted return": _in_interval(one.expected_return, one.interval),
+            "predicted return": _in_interval(one),
             "verdict": ": ".join((one.verdict, *("; ".join(one.reasons),) * bool(one.reasons))),
             "notes": "\n".join(one.notes),
-            "starts": f"{self.starts}, of {'this log' if self.of_this_log else 'the training'}",
             "leaves the data": f"{100 * one.unknown_mass:.2f} % of the time, discounted",
-            "predicted at training": _in_interval(self.predicted_return, self.predicted_interval),
+            "by the training": _in_interval(self.predicted) if self.predicted else "saved without its data",
             "by this log": says + rough,
-            "recorded under": f"{'this' if own else 'another'} controller: {100 * self.own_actions:.0f} % of "
-            f"the actions are its own{'; see `nopg monitor` for what they earned' if own else ''}",
+            "recorded under": f"{whose} controller: {100 * self.own_actions:.0f} % of the actions are its "
+            f"own{more}",
         }
 
 
-def _in_interval(value: float, interval: Interval | None) -> str:
-    return f"{value:.5g}" + ("" if interval is None else ", 95 % interval [{:.5g}, {:.5g}]".format(*interval))
+def _in_interval(found: Assessment) -> str:
+    return "{:.5g}, 95 % interval [{:.5g}, {:.5g}]".format(found.expected_return, *found.interval)
 
 
 def evaluate_on_log(result: Trained, data: Transitions) -> LogEvaluation:
     """Evaluate a trained controller by another log of the same plant; see `match_log`.
 
-    A model of this log alone predicts the return; beside it stands the return that was predicted.
+    A model of this log alone predicts the return; beside it stands what the model of the training predicts.
     """
-    data, predicted = match_log(result, data), result
-    try:
+    data, policy, predicted = match_log(result, data), result.policy, None
+    against: AgainstPrediction | None = None
+    with suppress(DataError):  # saved without its data
         training = result.evaluator
-        predicted = training.starting_as(training.data.with_starts(data.starts)).assess(result.policy)
-    except DataError:  # saved without its data: what was predicted from the starts of the training
-        pass
-    here = predicted is not result
-    starts = data.starts if here else result.start_support.states
-    evaluator = OfflineEvaluator(data.with_starts(starts), result.discount)
-    found, against = evaluator.assess(result.policy), None
-    if found.verdict != "not identifiable":
+        predicted = training.starting_as(training.data.with_starts(data.starts)).assess(policy)
+    evaluator = OfflineEvaluator(data, result.discount)
+    found = evaluator.assess(policy)
+    if predicted is not None and "not identifiable" not in (found.verdict, predicted.verdict):
         # Both returns are from these starts, which are no sample in a comparison.
-        exact = evaluator.starting_as(data.starting_at(starts)).assess(result.policy)
-        against = _against(predicted, exact.interval)
-    own = PolicyLaw.of(result.policy, data.schema).mode(data.features)
+        low, high = evaluator.starting_as(data.starting_at(data.starts)).assess(policy).interval
+        least, most = predicted.interval
+        against = "less than predicted" if high < least else "as predicted"
+        against = "more than predicted" if low > most else against
+    own = PolicyLaw.of(policy, data.schema).mode(data.features)
     both = torch.cat([own, data.actions])
     tolerance = _SAME_ACTION * (both.amax(dim=0) - both.amin(dim=0))
-    return LogEvaluation(
-        assessment=found,
-        predicted_return=predicted.expected_return,
-        predicted_interval=predicted.interval,
-        starts=len(starts),
-        of_this_log=here,
-        against_prediction=against,
-        own_actions=float(((own - data.actions).abs() <= tolerance).all(dim=1).double().mean()),
-    )
-
-
-def _against(predicted: Trained | Assessment, interval: Interval) -> AgainstPrediction | None:
-    """Return on which side of a prediction another interval lies; None if nothing was certain."""
-    if predicted.interval is None or predicted.verdict == "not identifiable":
-        return None
-    if interval[1] < predicted.interval[0]:
-        return "less than predicted"
-    return "more than predicted" if interval[0] > predicted.interval[1] else "as predicted"
+    share = float(((own - data.actions).abs() <= tolerance).all(dim=1).double().mean())
+    return LogEvaluation(found, predicted, against, share)
 
 
 def match_log(result: Trained, data: Transitions, *, name: str = "the log") -> Transitions:

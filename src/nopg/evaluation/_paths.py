@@ -74,7 +74,6 @@ class Paths:
         stays: The share that has not left the data, whether or not it has ended, shape (T + 1, P·m).
         last: Raw states that the last step led to, shape (P·m, d_s).
         goes_on: The share that has not ended after the last step, shape (P·m,).
-        num_parts: P.
         repeats: How often every start is repeated.
         solution: Of the equation whose values are the tails.
     """
@@ -92,7 +91,6 @@ class Paths:
     stays: torch.Tensor
     last: torch.Tensor
     goes_on: torch.Tensor
-    num_parts: int
     repeats: int
     solution: MultistepSolution
 
@@ -132,14 +130,9 @@ def follow(
 ) -> Paths:
     """Return the paths of a controller, or of the logged behaviour, from the starts of a problem.
 
-    Args:
-        problem: Model, starts, discount, value of the unknown, H.
-        law: The controller.
-        num_parts: Number of parts of the model.
-        steps: Length of the paths; by default until the equation's value has a twentieth of the return's
-            weight, at most 300.
-        fewest: Number of paths to which the starts are repeated where plant or law are random; 40 by default.
-        all_starts: Whether part 0 is followed from starts that the equation does not have, too.
+    They have `steps`, by default until the equation's value has a twentieth of the return's weight, at most
+    300. Where plant or law are random the starts are repeated to `fewest` paths, 40 by default. Part 0 is
+    followed from all starts, or only from those of the equation.
     """
     model, gamma, few = problem.model, problem.discount, problem.few_starts
     T = steps or min(max(math.ceil(math.log(_TAIL) / math.log(gamma)) if gamma > 0 else 1, 1), _LONGEST)
@@ -174,7 +167,6 @@ def follow(
         stays=torch.as_tensor(path.stays(gamma)),
         last=torch.as_tensor(path.states[-1]),
         goes_on=torch.as_tensor(path.going[-1]),
-        num_parts=num_parts,
         repeats=repeats,
         solution=solution,
     )

@@ -29,10 +29,8 @@ _WEAK_LOST = 0.05
 def region_of(region: str | Callable[[Any], Any], schema: Schema) -> Region:
     """Return a region as a function of raw states.
 
-    Args:
-        region: Such as `"position > 0.3 or abs(angle) > 0.05"`: names of states, numbers, comparisons
-            and what else `Expression` understands. Or a function of raw states (m, d_s).
-        schema: Names of the states.
+    It is given by such a function, or as `"position > 0.3 or abs(angle) > 0.05"`: names of states, numbers,
+    comparisons and what else `Expression` understands.
 
     Example:
         >>> schema = Schema(("level", "flow"), ("valve",))
@@ -122,7 +120,7 @@ def risk_along(
     known = torch.where(ever, at_entry, 0.0)
     lost = torch.where(ever, 1.0 - at_entry, 1.0 - at_end)
     by_part = [
-        part.view(paths.num_parts, -1) @ paths.weights for part in (known, known + lost, ever.double())
+        part.view(len(paths.returns), -1) @ paths.weights for part in (known, known + lost, ever.double())
     ]
     low, high, estimate = (float(part[0]) for part in by_part)
     m = paths.returns.shape[1]
@@ -159,6 +157,6 @@ def share_along(
     entered = led_to * paths.going
     weights = (1.0 - discount) * discount ** torch.arange(len(entered)).double()
     late = paths.goes_on * led_to[-max(len(entered) // 5, 1) :].mean(dim=0)
-    shares = (weights @ entered + discount ** len(entered) * late).view(paths.num_parts, -1)
+    shares = (weights @ entered + discount ** len(entered) * late).view(len(paths.returns), -1)
     mean, half = float(shares[0] @ paths.weights), errors_of(shares, paths).half_width
     return mean, (max(mean - half, 0.0), min(mean + half, 1.0))

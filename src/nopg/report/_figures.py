@@ -88,7 +88,7 @@ def _closed_loop(policy: Paths, logged: Paths, k: int, data: Transitions) -> Clo
 
 def _columns(paths: Paths, k: int, schema: Schema) -> FloatArray:
     """Return states, actions and reward of path k through all parts of the model, shape (T, P, c)."""
-    rows = torch.arange(paths.num_parts) * paths.returns.shape[1] + k
+    rows = torch.arange(len(paths.returns)) * paths.returns.shape[1] + k
     parts = [paths.states[:, rows], paths.actions[:, rows], paths.rewards[:, rows, None]]
     found = torch.cat(parts, dim=2).masked_fill((paths.going[:, rows] <= 0)[..., None], torch.nan)
     return _unwrapped(found.double().numpy(), schema)
