@@ -1,5 +1,6 @@
 """`describe`: each finding is raised by a dataset made for it, and by none that is clean."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,11 @@ import pandas as pd
 import pytest
 import torch
 
+import nopg
 from nopg.data import Transitions
 from nopg.data.io import from_dataframe
 from nopg.envs import Pendulum, collect_grid
+from nopg.errors import ArgumentError, SupportWarning
 from nopg.inspect import Description, Finding, Grade, describe
 
 EPISODES, LENGTH = 8, 50
@@ -337,3 +340,16 @@ def test_the_text_fits_a_terminal_and_repeats(clean: Description, width: int) ->
 )
 def test_odd_data_are_described_without_a_warning(data: Transitions) -> None:
     assert str(describe(data))
+
+
+@pytest.mark.parametrize("width", [8, 9])
+def test_more_columns_than_local_models_are_made_for_are_named_also_before_a_training(width: int) -> None:
+    s = np.random.default_rng(0).normal(size=(40, width))
+    data = Transitions.from_arrays(s, s[:, :1], s[:, 0], s)
+    assert (describe(data).finding("columns") is None) == (width == 8)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(ArgumentError, match="limits are kept"):
+            nopg.optimize(data, 0.9, model="paper", constraints=[None])  # type: ignore[list-item]
+    assert [one.category for one in said] == [SupportWarning] * (width - 8)
+    assert all("9 state columns" in str(one.message) for one in said)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from nopg.data import Repairs, Transitions, start_note
+from nopg.data import Repairs, Schema, Transitions, start_note
 from nopg.data._bounds import check_log
 from nopg.data._held_out import duplicate_groups
 from nopg.data._repairs import LEFT_OUT
@@ -28,6 +28,8 @@ from nopg.inspect._wording import count_of, share_of, shortened
 from nopg.models._log_summary import LogSummary
 
 _ROWS_PER_INPUT = 20
+# In more state columns neighbourhoods are empty.
+_MOST_COLUMNS = 8
 _FEW_COPIES, _MANY_COPIES = 0.01, 0.5
 _FEW_DROPPED, _MANY_DROPPED = 0.01, 0.2
 
@@ -136,6 +138,7 @@ def describe(data: Transitions | LogSummary) -> Description:
     excitation, sampling = ActionExcitation.of(data), sampling_finding(repairs, schema.interval, total)
     findings = [
         _rows(n - copies, data.features.shape[1] + data.actions.shape[1]),
+        many_columns(schema),
         _dropped(repairs.counts.get(LEFT_OUT, 0), total),
         sample,
         _copies(copies, n),
@@ -188,6 +191,17 @@ def _rows(distinct: int, num_inputs: int) -> Finding:
         f"Record more, some {wanted} at least, or leave out columns",
         grave=distinct < 2,
         minor=distinct >= wanted,
+    )
+
+
+def many_columns(schema: Schema) -> Finding | None:
+    """Return the finding about more state columns than local models are made for; None if they are few."""
+    if (count := len(schema.measured)) <= _MOST_COLUMNS:
+        return None
+    return warning(
+        "columns",
+        f"{count} state columns are measured; local models are made for up to {_MOST_COLUMNS}",
+        "Leave out what repeats other columns and what the controller can do without",
     )
 
 

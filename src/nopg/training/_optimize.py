@@ -18,6 +18,7 @@ from nopg.data import Transitions
 from nopg.data._bounds import check_bounds, check_log, check_trainable
 from nopg.errors import ArgumentError, SupportWarning
 from nopg.evaluation import OfflineEvaluator
+from nopg.inspect._describe import many_columns
 from nopg.models._local_model import LocalModelConfig, ModelConfig
 from nopg.models._log_summary import LogSummary
 from nopg.policies import Formulas, Policy
@@ -92,6 +93,8 @@ def optimize(
     gamma, settings = check_discount(discount), ControlProblem.config(model)
     config, limits = config or TrainingConfig(), dict(rates or {})
     data, settings, wanted = _prepared(data, settings, policy, starts=initial_states, rates=limits)
+    if many := many_columns(data.schema):
+        _warn([f"{many.what}. {many.advice}"])
     costs = _costs(constraints, data, settings, checkpoint)
     resumed = Checkpoint.of(
         checkpoint, data, model=settings, training=config, policy=wanted, discount=gamma, rates=limits
