@@ -47,7 +47,7 @@ _FUNCTIONS = {"min": 2, "max": 2, **dict.fromkeys(("abs", "sqrt", "exp", "log", 
 _COMPARED = frozenset({ast.Lt, ast.LtE, ast.Gt, ast.GtE})
 # A margin of 0 that counts as inside.
 _AT_EDGE = 1e-30
-# Longer formulas are a program: a function is read more easily.
+# Longer formulas are a program.
 _MOST_NODES = 200
 _NAME = re.compile(r"`([^`]*)`|([^\W\d]\w*)")
 _PLACE = re.compile(r"\b__(\d+)\b")
@@ -127,7 +127,7 @@ class Expression:
             reason = error.msg if isinstance(error, SyntaxError) else error
             raise ArgumentError(f"{self.what} {self.text!r} cannot be read: {reason}") from None
         if sum(1 for _ in ast.walk(tree)) > _MOST_NODES:
-            raise ArgumentError(f"{self.what} is too long an expression; give a function instead")
+            raise ArgumentError(f"{self.what} is too long an expression; compute a part of it as a column")
         object.__setattr__(self, "tree", tree)
         object.__setattr__(self, "_quoted", tuple(quoted))
         object.__setattr__(self, "names", tuple(dict.fromkeys(self.columns_of(tree))))
