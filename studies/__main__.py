@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nopg.errors import NopgError
-from studies.calibration import CALIBRATION
 from studies.engineers import ENGINEERS
 from studies.fleet import FLEET
 from studies.hardware import HARDWARE
@@ -25,7 +24,6 @@ from studies.trust import TRUST
 STUDIES = {
     study.name: study
     for study in (
-        CALIBRATION,
         ENGINEERS,
         FLEET,
         HARDWARE,

@@ -1,166 +1,172 @@
-"""DMSD of NeoRL-2: two masses that follow targets, beside what others have published. A report: run once.
+"""Tasks of NeoRL-2, beside what others have published. A report: run once.
 
-Data: `DMSD-train.npz` of the public data set of NeoRL-2 (arXiv 2503.19267, CC-BY 4.0). Simulator: `pip
-install --no-deps neorl2==0.0.1`; the reward module that its package lacks is the formula of the data.
+Data, costs and simulators: `neorl2_tasks.py`; where they are from: `studies/data.md`.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import sys
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import nopg
 from nopg import Transitions
-from nopg.errors import DataError
+from nopg.errors import NopgError
 from nopg.report._style import AFTER, BEFORE, LOGGED, finish, new_figure
+from studies.neorl2_tasks import TASKS, Array
 from studies.records import Record, code_version, last_of_each
 from studies.set_points import engineers_law
 from studies.study import Study, table
 
-# Fixed before the first run: discount, cost, roles and the weights of the rival.
-_DISCOUNT, _STEPS, _EPISODES = 0.97, 100, 1_000
-_COST = "log(abs(next(x1) - next(g1)) + 0.01) + log(abs(next(x2) - next(g2)) + 0.01)"
+# Of the rival on DMSD, least squares + LQR: weights of forces that an engineer tries.
 _WEIGHTS = (1e-4, 1e-3, 1e-2)
-_STATES, _ACTIONS = ["x1", "x2", "v1", "v2", "g1", "g2"], ["u1", "u2"]
-_PUBLISHED = {
-    **{"the data": 494.5, "TD3+BC": 522.1, "behaviour cloning": 563.6, "CQL": 605.8, "MCQ": 667.3},
-    **{"EDAC": 674.7, "an expert": 849.5},
-}
+_DMSD = TASKS["DMSD"]
 
 
-def log(folder: Path, rows: int, *, stated: bool) -> Transitions:
-    """Return the first rows of the published data, the cost stated or as a column."""
-    path = folder / "DMSD-train.npz"
-    if not path.exists():
-        raise DataError(f"{path} does not exist; get the data of NeoRL-2 and give its folder with --data")
-    arrays = np.load(path)
-    data = Transitions.from_arrays(
-        arrays["obs"][:rows],
-        arrays["action"][:rows],
-        np.ravel(arrays["reward"][:rows]),
-        arrays["next_obs"][:rows],
-        episodes=np.arange(rows) // _STEPS,
-        state_names=_STATES,
-        action_names=_ACTIONS,
-        bounds=dict.fromkeys(_ACTIONS, (-1.0, 1.0)),
-        exogenous={"g1": "log", "g2": "log"},
-    )
-    return data.with_reward(f"-({_COST})") if stated else data
+class _Job(NamedTuple):
+    folder: Path
+    task: str
+    rows: int
+    stated: bool
 
 
-@cache
-def environment() -> Any:
-    """Return the class of the simulator, with the reward that its package lacks."""
-    reward = ModuleType("neorl2.envs.reward.dmsd_reward")
-
-    def get_reward(step: dict[str, Any]) -> float:
-        after = step["next_obs"]
-        return float(-np.log(np.abs(after[:2] - after[4:]) + 0.01).sum())
-
-    reward.__dict__["get_reward"] = get_reward
-    sys.modules |= {"neorl2.envs.reward": ModuleType("neorl2.envs.reward"), reward.__name__: reward}
-    try:
-        from neorl2.envs.dmsd import DoubleMassSpringDamperEnv  # type: ignore[import-not-found]
-    except ImportError as error:
-        raise DataError(f"no simulator ({error}); pip install --no-deps neorl2==0.0.1") from None
-    return DoubleMassSpringDamperEnv
-
-
-def returns(law: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the sums of rewards of a law in all episodes, from seeds that are always the same."""
-    environments = [environment()(mode="train") for _ in range(_EPISODES)]
-    states = np.stack([one.reset(seed=seed)[0] for seed, one in enumerate(environments)])
-    total = np.zeros(_EPISODES)
-    for _ in range(_STEPS):
-        made = [one.step(action) for one, action in zip(environments, np.asarray(law(states)), strict=True)]
-        states, rewards = np.stack([one[0] for one in made]), np.array([one[1] for one in made])
-        total += rewards
-    return total
-
-
-def _blank(job: tuple[Path, int, bool]) -> Record:
-    _, rows, stated = job
-    options = {"cost": "stated" if stated else "column"}
-    commit = code_version("src/nopg")
+def _blank(job: _Job) -> Record:
     return Record(
         study="neorl2",
-        benchmark="DMSD",
+        benchmark=job.task,
         method="nopg",
-        rows=rows,
-        commit=commit,
+        rows=job.rows,
+        commit=code_version("src/nopg"),
         role="report",
-        options=options,
+        options={"cost": "stated" if job.stated else "column"},
     )
 
 
-def _run(job: tuple[Path, int, bool]) -> list[Record]:
-    folder, rows, stated = job
-    data, began = log(folder, rows, stated=stated), time.process_time()
-    result = nopg.optimize(data, _DISCOUNT, config=nopg.TrainingConfig(progress=False))
-    seconds = round(time.process_time() - began, 1)
-    laws = {f"lqr {weight:g}": engineers_law(data, weight) for weight in _WEIGHTS}
-    found = {name: returns(law) for name, law in {**laws, "nopg": result.policy}.items()}
-    results = {
-        name: {"mean": float(one.mean()), "error": float(one.std(ddof=1) / len(one) ** 0.5)}
-        for name, one in found.items()
+def _run(job: _Job) -> list[Record]:
+    task = TASKS[job.task]
+    data, whole = task.log(job.folder, job.rows, stated=job.stated), task.log(job.folder, None, stated=False)
+    findings = [str(one) for one in nopg.describe(data).findings if one.grade != "ok"]
+    summary: dict[str, Any] = {}
+    results, began = {"data": _mean(_logged_returns(whole))}, time.process_time()
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = nopg.optimize(data, task.discount, config=nopg.TrainingConfig(progress=False))
+    except NopgError as error:
+        said, summary = [], {"verdict": "refused", "reasons": [str(error)]}
+    else:
+        summary = {"verdict": found.verdict, "reasons": list(found.reasons), "start": found.start}
+        summary |= {"expected_return": found.expected_return, "interval": found.interval}
+    seconds, states = round(time.process_time() - began, 1), data.schema.states
+    summary["findings"] = findings
+    laws: dict[str, Any] = {
+        f"lqr {weight:g}": engineers_law(data, weight) for weight in _WEIGHTS if task is _DMSD
     }
-    digest = hashlib.sha256((folder / "DMSD-train.npz").read_bytes()).hexdigest()
-    summary = {"verdict": result.verdict, "expected_return": result.expected_return, "start": result.start}
+    laws |= {} if summary["verdict"] == "refused" else {"nopg": found.policy}
+    results |= {name: _mean(task.returns(law, states)) for name, law in laws.items()}
     return [
         replace(
             _blank(job),
             cpu_seconds=seconds,
-            undiscounted=results["nopg"]["mean"],
-            episodes=_EPISODES,
+            undiscounted=results.get("nopg", {}).get("mean"),
+            episodes=task.episodes,
+            warnings=tuple(str(one.message) for one in said),
             summary=summary,
             results=results,
-            setup={"data": digest},
+            setup={"data": hashlib.sha256((job.folder / task.file).read_bytes()).hexdigest()},
         )
     ]
 
 
+def _mean(found: Array) -> dict[str, float]:
+    return {"mean": float(found.mean()), "error": float(found.std(ddof=1) / len(found) ** 0.5)}
+
+
+def _logged_returns(data: Transitions) -> Array:
+    assert data.episodes is not None
+    return np.bincount(data.episodes.numpy(), weights=data.rewards.numpy()).astype(np.float64)
+
+
+def _sorted(records: Sequence[Record]) -> list[Record]:
+    return sorted(last_of_each(records), key=lambda one: (str(one.options), one.rows))
+
+
+def _cell(one: Record, name: str) -> str:
+    return "{mean:.1f} ± {error:.1f}".format(**one.results[name]) if name in one.results else "—"
+
+
 def _page(records: Sequence[Record]) -> str:
-    rows = []
-    for one in sorted(last_of_each(records), key=lambda one: (str(one.options), one.rows)):
-        cells = ["{mean:.1f} ± {error:.1f}".format(**one.results[name]) for name in one.results]
-        verdict = f"{one.summary['verdict']}, {one.summary['start']}"
-        rows.append((one.options["cost"], str(one.rows), *cells, verdict, f"{one.cpu_seconds:.0f}"))
+    rows, others, said = [], [], []
+    for one in _sorted(records):
+        verdict, start = one.summary["verdict"], one.summary.get("start", "")
+        last = (f"{verdict}, {start}" if start else verdict, f"{one.cpu_seconds:.0f}")
+        first = (one.options["cost"], f"{one.rows:,}".replace(",", " "))
+        if one.benchmark == "DMSD":
+            names = [*(f"lqr {weight:g}" for weight in _WEIGHTS), "nopg"]
+            rows.append((*first, *(_cell(one, name) for name in names), *last))
+            continue
+        said += [f"- {one.benchmark}, {one.rows} rows: {text}" for text in _said(one)]
+        others.append((one.benchmark, *first, _cell(one, "data"), _cell(one, "nopg"), *last))
     heads = ("cost", "rows", *(f"LQR {weight:g}" for weight in _WEIGHTS), "nopg", "verdict, start", "CPU s")
+    published = [
+        f"- {name}: {', '.join(f'{key} {value:g}' for key, value in one.published.items())}"
+        for name, one in TASKS.items()
+    ]
     return "\n".join(
         [
-            "# DMSD of NeoRL-2",
+            "# Tasks of NeoRL-2",
             "",
             "Made by `python -m studies page neorl2` from `results/studies/neorl2.jsonl`; the runs by",
             "`python -m studies neorl2 --data FOLDER` with the public data set of NeoRL-2 (arXiv 2503.19267)",
-            f"and its simulator. Mean sum of rewards of {_EPISODES} episodes of {_STEPS} steps, with its",
-            f"standard error. γ = {_DISCOUNT}; the cost is",
-            f"`{_COST}`,",
-            "stated or as the column of the data. LQR is least squares on the same rows with weights of",
-            "forces that an engineer tries. All settings were fixed before the first run.",
+            "and its simulators ([data.md](../data.md)). Mean sum of rewards of the simulator's episodes,",
+            f"{_DMSD.episodes} on DMSD and 100 elsewhere, with its standard error. Discounts, columns and",
+            "costs (`studies/neorl2_tasks.py`) were fixed before the first run.",
             "",
             "Published, from 100 000 rows and with the settings that the true return chose:",
-            f"{', '.join(f'{name} {value}' for name, value in _PUBLISHED.items())}.",
-            "EDAC, ± 18.8, is the best.",
+            "",
+            *published,
+            "",
+            "## DMSD",
+            "",
+            f"γ = {_DMSD.discount}; the reward is",
+            f"`{_DMSD.reward}`,",
+            "stated or as the column of the data. LQR is least squares on the same rows with weights of",
+            "forces that an engineer tries.",
             "",
             *table(heads, rows),
+            "",
+            "## Others",
+            "",
+            "The data are all rows of the file that was read: validation rows, but for Simglucose.",
+            "",
+            *table(("task", "cost", "rows", "the data", "nopg", "verdict, start", "CPU s"), others),
+            "",
+            "What `describe` and the verdict say:",
+            "",
+            *said,
             "",
         ]
     )
 
 
+def _said(one: Record) -> list[str]:
+    """Return what was said before the training, and the reasons of the verdict."""
+    return [
+        *one.summary["findings"],
+        *(f"[{one.summary['verdict']}] {text}" for text in one.summary["reasons"]),
+    ]
+
+
 def _figures(records: Sequence[Record]) -> dict[str, Any]:
-    bars = [(name, value, LOGGED) for name, value in _PUBLISHED.items()]
-    for one in sorted(last_of_each(records), key=lambda one: (str(one.options), one.rows)):
+    bars = [(name, value, LOGGED) for name, value in _DMSD.published.items()]
+    for one in _sorted([one for one in records if one.benchmark == "DMSD"]):
         how = f"cost {'stated' if one.options['cost'] == 'stated' else 'as a column'}, {one.rows} rows"
         bars.append((f"nopg, {how}", one.results["nopg"]["mean"], AFTER))
     bars.append(("LQR of an engineer, 2000 rows", one.results["lqr 0.01"]["mean"], BEFORE))
@@ -173,16 +179,26 @@ def _figures(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", required=True, type=Path, help="folder of DMSD-train.npz")
-    parser.add_argument("--rows", nargs="+", default=[500, 2_000], type=int, help="first rows of the data")
-    parser.add_argument("--cost", nargs="+", default=["stated", "column"], choices=("stated", "column"))
+    parser.add_argument("--data", required=True, type=Path, help="folder of the data")
+    parser.add_argument("--task", nargs="+", default=[*TASKS], choices=[*TASKS])
+    parser.add_argument("--rows", nargs="+", type=int, help="first rows of the data")
+    parser.add_argument("--cost", nargs="+", choices=("stated", "column"), help="both for DMSD, else stated")
+
+
+def _jobs(given: argparse.Namespace) -> list[_Job]:
+    return [
+        _Job(given.data, name, rows, cost == "stated")
+        for name in given.task
+        for cost in given.cost or (["stated", "column"] if name == "DMSD" else ["stated"])
+        for rows in given.rows or TASKS[name].rows
+    ]
 
 
 NEORL2 = Study(
     name="neorl2",
-    about="published data and published results: DMSD of NeoRL-2",
+    about="published data and published results: tasks of NeoRL-2",
     arguments=_arguments,
-    jobs=lambda given: [(given.data, rows, cost == "stated") for cost in given.cost for rows in given.rows],
+    jobs=_jobs,
     run=_run,
     blank=_blank,
     page=_page,

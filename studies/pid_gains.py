@@ -19,7 +19,7 @@ from nopg import Transitions
 from nopg.baselines._d3rlpy import isolated, to_d3rlpy
 from nopg.errors import DataError
 from nopg.evaluation import OfflineEvaluator
-from studies.neorl2 import environment, log
+from studies.neorl2_tasks import TASKS
 from studies.records import Record, code_version, last_of_each
 from studies.study import Study, table
 
@@ -58,8 +58,7 @@ def _law(gains: dict[str, float]) -> Any:
 @cache
 def _episodes() -> tuple[Any, Any, Any]:
     """Return initial states, targets of all steps, and the matrix of a step, as the simulator draws them."""
-    plants = [environment()(mode="train") for _ in range(_EPISODES)]
-    states = np.stack([one.reset(seed=seed)[0] for seed, one in enumerate(plants)])
+    plants, states = TASKS["DMSD"].plants()
     targets = np.stack([one._targets for one in plants], axis=1)  # noqa: SLF001 - not in the observation
     return states, targets, plants[0].dynamics_mat
 
@@ -128,7 +127,7 @@ def _run(job: tuple[Path, str, str]) -> list[Record]:
     folder, method, cost = job
     drawn, began = _drawn(folder), time.process_time()
     laws = [_law(one["params"]) for one in drawn]
-    data = log(folder, _ROWS, stated=cost == "stated").derive(formulas=_MEMORY)
+    data = TASKS["DMSD"].log(folder, _ROWS, stated=cost == "stated").derive(formulas=_MEMORY)
     found: dict[str, Any] = {}
     if method == "simulator":
         found["returns"] = [_true_return(one["params"]) for one in drawn]

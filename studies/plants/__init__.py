@@ -1,1 +1,1 @@
-"""The plants of calibration and of the engineers' benchmark, simulated many episodes at a time."""
+"""The plants of the engineers' benchmark, simulated many episodes at a time."""

@@ -1,4 +1,4 @@
-"""Controllers: those that log the data, with their memory, and those without memory that are evaluated."""
+"""Controllers that log the data, with their memory, and laws without memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Behaviour = Callable[[int, np.random.Generator], Law]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StaticLaw:
-    """u = trim − gain·(s − target) within bounds; with `relay`, mostly one bound or the other.
+    """u = trim − gain·(s − target) within bounds.
 
     Attributes:
         gain: Shape (d_a, d_s).
@@ -30,7 +30,6 @@ class StaticLaw:
         low: Lowest actions, shape (d_a,).
         high: Highest actions, shape (d_a,).
         periods: Period of every state column that is an angle, 0 for others, shape (d_s,).
-        relay: Whether deviations of more than a tenth of the range of actions lead to a bound.
     """
 
     gain: Array
@@ -39,14 +38,10 @@ class StaticLaw:
     low: Array
     high: Array
     periods: Array
-    relay: bool = False
 
     def __call__(self, states: Array) -> Array:
         """Return actions (m, d_a) at states (m, d_s)."""
         asked = -wrapped(np.asarray(states, dtype=np.float64) - self.target, self.periods) @ self.gain.T
-        if self.relay:
-            span = self.high - self.low
-            asked = 0.5 * span * np.tanh(asked / (0.1 * span))
         return np.clip(self.trim + asked, self.low, self.high)
 
 

@@ -1,4 +1,4 @@
-"""A plant as a vectorised simulation: its log, policies to evaluate on it, and their true returns."""
+"""A plant as a vectorised simulation, and the controllers that log it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from scipy import linalg
 
 from nopg import Transitions
 from studies.plants.laws import Array, Behaviour, Feedback, RandomSteps, StaticLaw
-
-# Policies evaluated on each log.
-_POLICIES = 3
 
 Rates = Callable[[Array, Array], Array]
 
@@ -75,7 +72,6 @@ class Plant:
         proportional: Its proportional gain, shape (d_a, d_s).
         spread: Half-width of its uniform random set points, shape (d_s,).
         every: Mean number of steps after which its set point changes.
-        softness: Factor on the prices of actions, of which the gains of the feedback behaviours are optimal.
         dither: Noise of behaviours with dither, as a share of the range of actions.
         hold: Mean number of steps for which random actions are held.
         reach: Random actions lie within this share of the range on either side of trim.
@@ -103,15 +99,9 @@ class Plant:
     proportional: tuple[tuple[float, ...], ...] | None = None
     spread: tuple[float, ...] | None = None
     every: int = 50
-    softness: float = 10.0
     dither: float = 0.1
     hold: int = 3
     reach: float = 1.0
-
-    @property
-    def noisy(self) -> bool:
-        """Whether two runs of a controller from one start differ."""
-        return any(self.process_noise) or any(self.sensor_noise)
 
     @cached_property
     def action_low(self) -> Array:
@@ -171,18 +161,14 @@ class Plant:
         """Return the controller that logs the data.
 
         Args:
-            name: `feedback` (exactly linear in the measured state), `feedback+dither`, `pi`, `pi+dither`, or
-                `random`.
+            name: `pi`, `pi+dither`, or `random`.
         """
-        kind, _, extra = name.partition("+")
-        if kind == "random":
+        if name == "random":
             half = 0.5 * self.reach * (self.action_high - self.action_low)
             trim = np.array(self.trim)
             low, high = (np.clip(trim + s * half, self.action_low, self.action_high) for s in (-1, 1))
             return RandomSteps(low=low, high=high, every=self.hold)
-        dither = self.dither * (self.action_high - self.action_low) if extra else None
-        if kind == "feedback":
-            return Feedback(law=self.law(self.gain(self.softness)), dither=dither)
+        dither = self.dither * (self.action_high - self.action_low) if name == "pi+dither" else None
         spread = None if self.spread is None else np.array(self.spread)
         return Feedback(
             law=self.law(np.array(self.proportional)),
@@ -192,17 +178,16 @@ class Plant:
             dither=dither,
         )
 
-    def law(self, gain: Array, **changes: object) -> StaticLaw:
+    def law(self, gain: Array) -> StaticLaw:
         """Return a linear controller without memory."""
-        values = {
-            "gain": gain,
-            "target": np.array(self.target),
-            "trim": np.array(self.trim),
-            "low": self.action_low,
-            "high": self.action_high,
-            "periods": self.periods,
-        }
-        return StaticLaw(**(values | changes))  # type: ignore[arg-type]
+        return StaticLaw(
+            gain=gain,
+            target=np.array(self.target),
+            trim=np.array(self.trim),
+            low=self.action_low,
+            high=self.action_high,
+            periods=self.periods,
+        )
 
     def gain(self, softness: float = 1.0) -> Array:
         """Return the gains (d_a, d_s) that are optimal for small deviations without discount.
@@ -214,29 +199,6 @@ class Plant:
         Q, R = np.diag(self.prices), softness * np.diag(self.action_prices)
         X = linalg.solve_discrete_are(A, B, Q + 1e-9 * np.eye(len(A)), R)
         return np.asarray(np.linalg.solve(R + B.T @ X @ B, B.T @ X @ A))
-
-    def policies(self, seed: int) -> dict[str, StaticLaw]:
-        """Return three policies to evaluate; gains and actions differ from seed to seed.
-
-        They are drawn from five kinds. `near` is close to the behaviour (for random logs a soft controller),
-        `good` close to the optimum for small deviations, `aggressive` has 2 to 4 times its gains, `relay`
-        switches between the bounds of the actions, `constant` holds an action within a fifth of the range
-        around trim.
-        """
-        rng = random_generator(seed, f"policies of {self.name}")
-        good, soft = self.gain(), self.gain(self.softness)
-        if self.proportional is not None:
-            soft = np.array(self.proportional)
-        span = self.action_high - self.action_low
-        held = self.trim + rng.uniform(-0.2, 0.2, len(span)) * span
-        kinds = {
-            "near": self.law(soft * rng.uniform(0.8, 1.2, soft.shape)),
-            "good": self.law(good * np.exp(rng.normal(0.0, 0.2, good.shape))),
-            "aggressive": self.law(good * rng.uniform(2.0, 4.0)),
-            "relay": self.law(good * rng.uniform(0.7, 1.4), relay=True),
-            "constant": self.law(np.zeros_like(good), trim=held),
-        }
-        return {name: kinds[name] for name in rng.choice(list(kinds), _POLICIES, replace=False).tolist()}
 
     def transitions(self, runs: Runs, rows: int) -> Transitions:
         """Return the first rows of runs, episode after episode, as a log."""

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from nopg.evaluation._comparison import LOGGED
-from studies.calibration.statistics import Share
 from studies.records import Record, latest
-from studies.study import table
+from studies.study import share, table
 from studies.trust.faults import FAULTS
 
 Rows = list[tuple[str, ...]]
@@ -152,7 +151,7 @@ def _by_episodes(records: Sequence[Record]) -> Rows:
             key = (record.results["facts"]["episodes"], record.options["policies"])
             found.setdefault(key, []).append(record)
     return [
-        (str(episodes), policies, str(len(ok)), str(_share(ok, inside)), str(_share(ok, _inside_new)))
+        (str(episodes), policies, str(len(ok)), _share(ok, inside), _share(ok, _inside_new))
         for (episodes, policies), ok in sorted(found.items())
     ]
 
@@ -228,8 +227,8 @@ def _inside_new(record: Record) -> bool:
     return inside(record, new=True)
 
 
-def _share(records: Sequence[Record], holds: Callable[[Record], bool]) -> Share:
-    return Share(sum(holds(record) for record in records), len(records))
+def _share(records: Sequence[Record], holds: Callable[[Record], bool]) -> str:
+    return share(sum(holds(record) for record in records), len(records))
 
 
 def _wrong(records: Sequence[Record], *, new: bool = False) -> str:

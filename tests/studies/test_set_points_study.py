@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nopg.errors import DataError
-from studies import neorl2, set_points
+from studies import set_points
+from studies.neorl2_tasks import TASKS
 
 
 def test_the_log_has_one_pair_of_set_points_in_each_episode_and_the_stated_cost_is_its_column() -> None:
@@ -28,4 +29,4 @@ def test_the_engineers_law_holds_both_masses_at_their_set_points() -> None:
 
 def test_published_data_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"DMSD-train\.npz does not exist"):
-        neorl2.log(tmp_path, 500, stated=True)
+        TASKS["DMSD"].log(tmp_path, 500, stated=True)
