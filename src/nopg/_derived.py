@@ -29,17 +29,6 @@ class DerivedColumns:
     In the first row d = k₀ + B₀x; after a step from (x, d) by the action a to x′,
     d′ = k + A_s(x, d) + A_a·a + A_n·x′. Log, rollouts, runtime and exports compute nothing else.
 
-    Attributes:
-        columns: All columns.
-        constants: k₀ and k, both (k,).
-        initial: B₀, shape (k, d_x).
-        by_state: A_s, shape (k, d_s).
-        by_action: A_a, shape (k, d_a).
-        by_next: A_n, shape (k, d_x).
-        depths: Number of rows, for each column, after which it does not depend on its formula in the first
-            row; 0 of an integral, whose first value counts as right.
-        lags: The measured column or action that each column is an earlier value of; None for other columns.
-
     Example:
         >>> from nopg._columns import Derived
         >>> late, total = Derived("level", "level"), Derived("0", "sum + 60 * (level - 2)")
@@ -52,12 +41,15 @@ class DerivedColumns:
     """
 
     columns: Columns
-    constants: tuple[FloatArray, FloatArray]
-    initial: FloatArray
-    by_state: FloatArray
-    by_action: FloatArray
-    by_next: FloatArray
+    constants: tuple[FloatArray, FloatArray]  # k₀ and k, both (k,)
+    initial: FloatArray  # B₀, shape (k, d_x)
+    by_state: FloatArray  # A_s, shape (k, d_s)
+    by_action: FloatArray  # A_a, shape (k, d_a)
+    by_next: FloatArray  # A_n, shape (k, d_x)
+    # Number of rows, for each column, after which it does not depend on its formula in the first row; 0
+    # of an integral, whose first value counts as right
     depths: tuple[int, ...]
+    # The measured column or action that each column is an earlier value of; None for other columns
     lags: tuple[str | None, ...]
 
     @classmethod
@@ -143,17 +135,11 @@ def _lags(columns: Columns, of_step: FloatArray, constants: FloatArray) -> tuple
 
 
 class Memory(NamedTuple):
-    """All that a stream keeps from one step to the next.
+    """All that a stream keeps from one step to the next."""
 
-    Attributes:
-        state: The last state (…, d_s); NaN where there is none.
-        applied: The action (…, d_a) applied since; NaN where it is not known.
-        age: Number of steps (…, d_x) for which each measured value has been missing.
-    """
-
-    state: Numbers
-    applied: Numbers
-    age: Numbers
+    state: Numbers  # The last state (…, d_s); NaN where there is none
+    applied: Numbers  # The action (…, d_a) applied since; NaN where it is not known
+    age: Numbers  # Number of steps (…, d_x) for which each measured value has been missing
 
 
 def has_memory(columns: Columns) -> bool:
@@ -171,18 +157,13 @@ class StateStep:
     3. After a start-up derived columns have their first formula, but a lag of an action is the applied one
        where that is known. Elsewhere they have their update.
     4. Where a measured value is not finite all derived columns are NaN.
-
-    Attributes:
-        derived: The derived columns.
-        hold: Number of steps for which a missing value is replaced, shape (d_x,).
-        lagged: Number of the action whose lag a derived column is, shape (k,); −1 for other columns.
-        needs_actions: Whether a formula has an action in it.
     """
 
     derived: DerivedColumns
-    hold: Numbers
+    hold: Numbers  # Number of steps for which a missing value is replaced, shape (d_x,)
+    # Number of the action whose lag a derived column is, shape (k,); −1 for other columns
     lagged: npt.NDArray[np.int64]
-    needs_actions: bool
+    needs_actions: bool  # Whether a formula has an action in it
 
     @classmethod
     def of(cls, columns: Columns) -> StateStep:

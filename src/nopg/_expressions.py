@@ -55,21 +55,13 @@ _UNDERSTOOD = "numbers, + - * / **, abs, min, max, sqrt, exp, log, sin, cos, tan
 
 
 class Operation(NamedTuple):
-    """One number computed from earlier ones.
+    """One number computed from earlier ones."""
 
-    Attributes:
-        kind: One of `KINDS`.
-        left: Place of the first operand in the list.
-        right: Place of the second operand.
-        number: The value of `number`.
-        name: The name of `column`.
-    """
-
-    kind: str
-    left: int = 0
-    right: int = 0
-    number: float = 0.0
-    name: str = ""
+    kind: str  # One of `KINDS`
+    left: int = 0  # Place of the first operand in the list
+    right: int = 0  # Place of the second operand
+    number: float = 0.0  # The value of `number`
+    name: str = ""  # The name of `column`
 
 
 @dataclass(frozen=True, slots=True)

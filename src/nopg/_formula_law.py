@@ -16,11 +16,6 @@ from nopg.errors import ArgumentError
 class FormulaLaw:
     """One formula for each action, in the order of the actions.
 
-    Attributes:
-        columns: Names of states and actions, and which states are angles.
-        formulas: Of state columns and gains.
-        gains: Names of the gains.
-
     Example:
         >>> import numpy as np
         >>> law = FormulaLaw.of(Columns(("level",), ("valve",)), {"valve": "kp * (2 - level)"}, ("kp",))
@@ -28,9 +23,9 @@ class FormulaLaw:
         [array([ 5., -5.])]
     """
 
-    columns: Columns
-    formulas: tuple[Expression, ...]
-    gains: tuple[str, ...]
+    columns: Columns  # Names of states and actions, and which states are angles
+    formulas: tuple[Expression, ...]  # Of state columns and gains
+    gains: tuple[str, ...]  # Names of the gains
 
     @classmethod
     def of(cls, columns: Columns, formulas: Mapping[str, str], gains: Sequence[str]) -> FormulaLaw:

@@ -73,21 +73,13 @@ class FirstFeatures:
 
 @dataclass(frozen=True, eq=False)
 class ChartSupport:
-    """δ² of the charts of one shape: distance in radii, and the uncertainty of slopes.
+    """δ² of the charts of one shape: distance in radii, and the uncertainty of slopes."""
 
-    Attributes:
-        centers: Raw (s, a) of the charts, shape (C, d).
-        radii: Of the charts in their metric, shape (C,).
-        covariance: Of the slopes by raw inputs, in units of the tolerated variance, shape (C, d, d).
-        weights: Of each raw input in distances, 0 of one in which the charts are not local, shape (d,).
-        periods: Of each angle, 0 of any other input, shape (d,).
-    """
-
-    centers: Numbers
-    radii: Numbers
-    covariance: Numbers
-    weights: Numbers
-    periods: Numbers
+    centers: Numbers  # Raw (s, a) of the charts, shape (C, d)
+    radii: Numbers  # Of the charts in their metric, shape (C,)
+    covariance: Numbers  # Of the slopes by raw inputs, in units of the tolerated variance, shape (C, d, d)
+    weights: Numbers  # Of each raw input in distances, 0 of one in which the charts are not local, shape (d,)
+    periods: Numbers  # Of each angle, 0 of any other input, shape (d,)
 
     @property
     def num_nearest(self) -> int:
@@ -133,17 +125,11 @@ class ChartSupport:
 
 @dataclass(frozen=True, eq=False)
 class FitVariance:
-    """The variance of the predictions of a polynomial over all data from that of its coefficients.
+    """The variance of the predictions of a polynomial over all data from that of its coefficients."""
 
-    Attributes:
-        first: The features of degree 1.
-        center: Mean of all features, the constant left out, shape (q,); of degree 2 products follow.
-        covariance: Of the coefficients, shape (q, q).
-    """
-
-    first: FirstFeatures
-    center: Numbers
-    covariance: Numbers
+    first: FirstFeatures  # The features of degree 1
+    center: Numbers  # Mean of all features, the constant left out, shape (q,); of degree 2 products follow
+    covariance: Numbers  # Of the coefficients, shape (q, q)
 
     @property
     def degree(self) -> int:
@@ -183,24 +169,15 @@ class Support:
 
     δ² is the largest over the shapes of charts, β the distance beyond the logged range in margins, σ² the
     variance of the predictions of global fits in units of the tolerated one.
-
-    Attributes:
-        low: The lowest logged value of each input (s, a), shape (d,); −∞ where there is no limit.
-        high: The highest; ∞ where there is no limit.
-        margin: How far beyond them counts as one radius, shape (d,).
-        charts: Of each shape that has some.
-        fits: Variance of the global fits, by degree.
-        inside: l.
-        slope: b.
     """
 
-    low: Numbers
-    high: Numbers
-    margin: Numbers
-    charts: tuple[ChartSupport, ...]
-    fits: tuple[FitVariance, ...]
-    inside: float = LOG_ODDS_INSIDE
-    slope: float = LOG_ODDS_SLOPE
+    low: Numbers  # The lowest logged value of each input (s, a), shape (d,); −∞ where there is no limit
+    high: Numbers  # The highest; ∞ where there is no limit
+    margin: Numbers  # How far beyond them counts as one radius, shape (d,)
+    charts: tuple[ChartSupport, ...]  # Of each shape that has some
+    fits: tuple[FitVariance, ...]  # Variance of the global fits, by degree
+    inside: float = LOG_ODDS_INSIDE  # l
+    slope: float = LOG_ODDS_SLOPE  # b
 
     @property
     def num_charts(self) -> int:

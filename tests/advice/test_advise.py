@@ -6,9 +6,8 @@ import torch
 
 import nopg
 from nopg.advice import Advice, _advise
-from nopg.advice._advise import FAMILY
+from nopg.advice._advise import FAMILY, append, predicted_rows
 from nopg.advice._experiments import Candidate, boxes, random_steps
-from nopg.advice._simulation import append, predicted_rows
 from nopg.errors import ArgumentError, DataError
 from nopg.models import LocalModel
 

@@ -16,7 +16,7 @@ from nopg.envs import Pendulum, collect_grid
 from nopg.errors import ArgumentError
 from nopg.models import LocalModel
 from nopg.planning import Planner, PlannerConfig
-from nopg.planning._plan import Plans, PlanSearch, _within
+from nopg.planning._planner import Plans, PlanSearch, _within
 from nopg.policies import LinearPolicy, MLPPolicy
 
 GAMMA = 0.95

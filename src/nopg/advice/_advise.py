@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -11,23 +11,18 @@ import torch
 from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import RewardFunction
-from nopg.advice._experiments import (
-    Advice,
-    Bounds,
-    Box,
-    Candidate,
-    Experiment,
-    boxes,
-    random_steps,
-)
-from nopg.advice._simulation import append, episode_plan, predicted_rows
+from nopg.advice._experiments import Advice, Bounds, Box, Candidate, Experiment, boxes, random_steps
 from nopg.data import Transitions
+from nopg.data._episodes import episode_rows
 from nopg.errors import ArgumentError
 from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.evaluation._behavior import LoggedBehavior
 from nopg.evaluation._control_law import PolicyLaw
 from nopg.evaluation._verdict import WEAK_UNKNOWN
 from nopg.inspect._wording import listed
+from nopg.large_logs._log import joined
+from nopg.models import LocalModel
+from nopg.models._rollout import rollout
 
 FAMILY = (
     Candidate("today's controller", 0.1),
@@ -46,6 +41,9 @@ FAMILY = (
 """All experiments that are compared."""
 
 _FEWEST_ROWS = 10
+_FEWEST_NEW, _FEWEST_EPISODES = 4, 6
+# Paths are simulated for this multiple of the episodes, as some end early or leave the bounds.
+_SPARE = 2
 _VERDICTS = ("ok", "weak", "not identifiable")
 
 
@@ -94,7 +92,15 @@ def advise(
     now = OfflineEvaluator(data, discount, reward=reward)
     today = now.assess(policy)
     compared = _Comparison(now, policy, today, actions, states, rows, seed)
-    ranked = sorted(map(compared.experiment, FAMILY), key=lambda one: (_runs_blind(one, today), *_rank(one)))
+
+    def rank(one: Experiment) -> tuple[bool, bool, int, float]:
+        # Without a verdict nothing shows that an experiment holds the plant but the log: today's controller.
+        # The interval alone would not do: where all logged rewards are alike it is narrow.
+        blind = today.verdict == "not identifiable" and one.base != "today's controller"
+        by_width = one.width * max(one.unknown_mass, WEAK_UNKNOWN)
+        return blind, one.too_far, _VERDICTS.index(one.verdict), by_width
+
+    ranked = sorted(map(compared.experiment, FAMILY), key=rank)
     notes = (
         f"No bounds are given for {listed(states.from_log)}: experiments stay within the range of the log "
         "there. Pass bounds to let them go further.",
@@ -175,12 +181,62 @@ class _Comparison:
         return usual[torch.cat(order)[:number]]
 
 
-def _runs_blind(one: Experiment, today: Assessment) -> bool:
-    """Return whether nothing shows that an experiment holds the plant: the log shows today's controller."""
-    return today.verdict == "not identifiable" and one.base != "today's controller"
+def episode_plan(data: Transitions, rows: int) -> tuple[int, int]:
+    """Return number and length of the episodes: as in the log, at least four, enough for a verdict `ok`."""
+    lengths = [len(one) for one in episode_rows(data)] or [rows]
+    usual = int(torch.tensor(lengths).median())
+    number = min(max(-(-rows // usual), _FEWEST_NEW, _FEWEST_EPISODES - len(lengths)), rows)
+    return number, -(-rows // number)
 
 
-def _rank(one: Experiment) -> tuple[bool, int, float]:
-    """Return what experiments are sorted by."""
-    # The interval alone would not do: where all logged rewards are alike it is narrow whatever is unknown.
-    return one.too_far, _VERDICTS.index(one.verdict), one.width * max(one.unknown_mass, WEAK_UNKNOWN)
+def predicted_rows(
+    model: LocalModel,
+    act: Callable[[torch.Tensor], torch.Tensor],
+    starts: torch.Tensor,
+    *,
+    steps: int,
+    rows: int,
+    box: Box,
+    seed: int,
+) -> tuple[Transitions | None, float]:
+    """Return at most so many rows of an experiment on the model, and the share of rows outside the bounds.
+
+    A path counts until it leaves the bounds of the states; None if no row is left.
+    """
+    starts = starts.repeat(_SPARE, 1)
+    rng = generator(seed, "noise of an experiment")
+    noise = torch.randn(steps, len(starts), 2 * model.num_states, generator=rng, dtype=torch.float64).numpy()
+    path = rollout(model, lambda features, _: act(features), starts, steps, noise=noise)
+    measured, going = torch.as_tensor(path.measured), torch.as_tensor(path.going) > 0
+    within = box.contains(measured).long().cumprod(dim=0).bool()
+    kept = (going[:-1] & within[:-1] & within[1:]).T
+    outside = 1.0 - float(kept.sum() / going[:-1].sum())
+    episode, step = kept.nonzero()[:rows].T
+    if len(step) == 0:
+        return None, outside
+    ended = ~going[step + 1, episode]
+    last = torch.cat([episode[1:] != episode[:-1], torch.ones(1, dtype=torch.bool)])
+    found = Transitions(
+        states=measured[step, episode],
+        actions=torch.as_tensor(path.actions)[step, episode],
+        rewards=torch.as_tensor(path.rewards)[step, episode],
+        next_states=measured[step + 1, episode],
+        terminated=ended,
+        truncated=last & ~ended,
+        schema=model.data.schema,
+        episodes=episode,
+    )
+    return found, outside
+
+
+def append(data: Transitions, new: Transitions) -> Transitions:
+    """Return a log with rows of new episodes added; the starts of the task stay those of the log."""
+    parts, weighted = [data, new], data.weights is not None or new.weights is not None
+    for k, one in enumerate(parts):
+        episodes = torch.arange(len(one)) if one.episodes is None else one.episodes
+        weights = torch.ones(len(one)).double() if weighted and one.weights is None else one.weights
+        parts[k] = replace(one, episodes=episodes, weights=weights)
+    both, begins = joined(parts), None
+    if (rows := data.start_rows) is not None:
+        begins = torch.zeros(len(both), dtype=torch.bool).index_fill(0, rows, True)
+    return replace(both, initial_states=data.initial_states, begins=begins)

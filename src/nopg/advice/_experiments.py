@@ -65,19 +65,13 @@ def boxes(data: Transitions, given: Bounds | None) -> tuple[Box, Box]:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An experiment before its size is put into units.
+    """An experiment before its size is put into units."""
 
-    Attributes:
-        base: What acts beneath the test signal.
-        share: Step up or down, as a share of the range of each action.
-        hold: Number of rows for which a step is held.
-        starts: Where episodes begin: in the usual starts of the log, or where the policy's paths are least
-            known.
-    """
-
+    # What acts beneath the test signal
     base: Literal["today's controller", "the policy", "a constant action"]
-    share: float
-    hold: int = 1
+    share: float  # Step up or down, as a share of the range of each action
+    hold: int = 1  # Number of rows for which a step is held
+    # Where episodes begin: in the usual starts of the log, or where the policy's paths are least known
     starts: Literal["usual", "least known"] = "usual"
 
 

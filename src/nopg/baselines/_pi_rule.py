@@ -21,17 +21,11 @@ _MOST_DELAY = 30
 
 
 class FirstOrderPlant(NamedTuple):
-    """y′ = y + (1 − exp(−1/time_constant))·(gain·u(t − delay) − y) + a constant, times in steps.
+    """y′ = y + (1 − exp(−1/time_constant))·(gain·u(t − delay) − y) + a constant, times in steps."""
 
-    Attributes:
-        gain: K, change of the output at rest per unit of the input.
-        time_constant: τ.
-        delay: θ, beside the step that any input takes; it stands for further lags too.
-    """
-
-    gain: float
-    time_constant: float
-    delay: int
+    gain: float  # K, change of the output at rest per unit of the input
+    time_constant: float  # τ
+    delay: int  # θ, beside the step that any input takes; it stands for further lags too
 
     @classmethod
     def of(cls, data: Transitions, output: str, action: str) -> FirstOrderPlant:

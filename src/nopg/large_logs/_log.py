@@ -163,20 +163,14 @@ def hashed_groups(data: Transitions, count: int) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlantSums:
-    """Sums over rows of one plant, and samples: those with the smallest hashes, the same ones in any order.
+    """Sums over rows of one plant, and samples: those with the smallest hashes, the same in any order."""
 
-    Attributes:
-        statistics: Sums of the charts.
-        starts: A sample of the states in which the task begins, shape (m, d_s).
-        rows: A sample of the rows: inputs, targets, group and end of the task of each, shape (m, d + t + 2);
-            none of a log of one plant.
-        columns: How the values of columns lie.
-    """
-
-    statistics: Statistics
-    starts: torch.Tensor
+    statistics: Statistics  # Sums of the charts
+    starts: torch.Tensor  # A sample of the states in which the task begins, shape (m, d_s)
+    # A sample of the rows: inputs, targets, group and end of the task of each, shape (m, d + t + 2); none
+    # of a log of one plant
     rows: torch.Tensor
-    columns: ColumnCounts
+    columns: ColumnCounts  # How the values of columns lie
 
     def __add__(self, other: PlantSums) -> PlantSums:
         return PlantSums(

@@ -43,23 +43,14 @@ _ROWS_AT_ONCE = 2_048
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Samples that may have weight at m states, as the rows of a sparse matrix.
+    """Samples that may have weight at m states, as the rows of a sparse matrix."""
 
-    Attributes:
-        first: Where each row begins, shape (m + 1,).
-        samples: Numbers of the samples.
-        rows: Numbers of the rows.
-        actions: Actions of the samples in bandwidths, shape (d_a, k).
-        log_kernel: log wψ, or log wψφ where they were found for given actions.
-        log_dropped: Log of a bound on Σ over all other samples, shape (m,).
-    """
-
-    first: IntArray
-    samples: IntArray
-    rows: IntArray
-    actions: FloatArray
-    log_kernel: FloatArray
-    log_dropped: FloatArray
+    first: IntArray  # Where each row begins, shape (m + 1,)
+    samples: IntArray  # Numbers of the samples
+    rows: IntArray  # Numbers of the rows
+    actions: FloatArray  # Actions of the samples in bandwidths, shape (d_a, k)
+    log_kernel: FloatArray  # log wψ, or log wψφ where they were found for given actions
+    log_dropped: FloatArray  # Log of a bound on Σ over all other samples, shape (m,)
 
 
 class Weights:

@@ -84,21 +84,13 @@ def select_bandwidths(data: Transitions) -> Bandwidths:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Distinct rows of inputs and targets, in units of their spread.
+    """Distinct rows of inputs and targets, in units of their spread."""
 
-    Attributes:
-        inputs: Features and actions, divided by `scale`, shape (n, d).
-        targets: Rewards and next features, centred and of variance 1, shape (n, t).
-        log_counts: Log of the number of transitions that each row represents, shape (n,).
-        scale: Unit of each input, shape (d,).
-        columns: Which free bandwidth each input uses; both features of an angle share one, shape (d,).
-    """
-
-    inputs: FloatArray
-    targets: FloatArray
-    log_counts: FloatArray
-    scale: FloatArray
-    columns: IntArray
+    inputs: FloatArray  # Features and actions, divided by `scale`, shape (n, d)
+    targets: FloatArray  # Rewards and next features, centred and of variance 1, shape (n, t)
+    log_counts: FloatArray  # Log of the number of transitions that each row represents, shape (n,)
+    scale: FloatArray  # Unit of each input, shape (d,)
+    columns: IntArray  # Which free bandwidth each input uses; both features of an angle share one, shape (d,)
 
     @classmethod
     def of(cls, data: Transitions) -> Table:
