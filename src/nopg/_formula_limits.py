@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from nopg._expressions import Expression, Operation
 
@@ -12,11 +12,8 @@ Limits = tuple[float, float]
 _ANY: Limits = (-math.inf, math.inf)
 _OF_FUNCTIONS: Mapping[str, Limits] = {
     "holds": (0.0, 1.0),
-    "exp": (0.0, math.inf),
-    "sqrt": (0.0, math.inf),
-    "sin": (-1.0, 1.0),
-    "cos": (-1.0, 1.0),
-    "tanh": (-1.0, 1.0),
+    **dict.fromkeys(("exp", "sqrt"), (0.0, math.inf)),
+    **dict.fromkeys(("sin", "cos", "tanh"), (-1.0, 1.0)),
 }
 
 
@@ -35,22 +32,34 @@ def formula_limits(formula: Expression) -> Limits:
 
 
 def _limits(one: Operation, found: Sequence[Limits]) -> Limits:
-    if one.kind in {"number", "column"}:
-        return (one.number, one.number) if one.kind == "number" else _ANY
-    left, right = found[one.left], found[one.right]
-    if _is_even(one, right):
-        least, most = _sizes(left)
-        times = 2.0 if one.kind == "multiply" else right[0]
-        return _power(least, times), _power(most, times)
-    rule = _RULES.get(one.kind)
-    return _OF_FUNCTIONS.get(one.kind, _ANY) if rule is None else rule(left, right)
-
-
-def _is_even(one: Operation, right: Limits) -> bool:
-    """Return whether an operation is an even power, such as the product of a part with itself."""
-    if one.kind == "multiply":
-        return one.left == one.right
-    return one.kind == "power" and right[0] == right[1] > 0 and right[0] % 2 == 0
+    (a, b), (c, d) = (found[place] if place < len(found) else _ANY for place in (one.left, one.right))
+    sizes, limits = (max(a, -b, 0.0), max(-a, b)), _OF_FUNCTIONS.get(one.kind, _ANY)
+    match one.kind:
+        case "number":
+            limits = one.number, one.number
+        case "add":
+            limits = a + c, b + d
+        case "subtract":
+            limits = a - d, b - c
+        case "multiply" if one.left == one.right:
+            limits = _power(sizes[0], 2.0), _power(sizes[1], 2.0)
+        case "multiply":
+            limits = _product((a, b), (c, d))
+        case "divide" if c == d != 0.0:
+            limits = _product((a, b), (1.0 / c, 1.0 / c))
+        case "power" if c == d > 0 and c % 2 == 0:
+            limits = _power(sizes[0], c), _power(sizes[1], c)
+        case "negative":
+            limits = -b, -a
+        case "abs":
+            limits = sizes
+        case "min":
+            limits = min(a, c), min(b, d)
+        case "max":
+            limits = max(a, c), max(b, d)
+        case "edge":
+            limits = a, b
+    return limits
 
 
 def _power(base: float, exponent: float) -> float:
@@ -60,30 +69,6 @@ def _power(base: float, exponent: float) -> float:
         return math.inf
 
 
-def _sizes(limits: Limits) -> Limits:
-    low, high = limits
-    return max(low, -high, 0.0), max(-low, high)
-
-
 def _product(left: Limits, right: Limits) -> Limits:
     ends = [x * y if x and y else 0.0 for x in left for y in right]  # 0 times any number is 0
     return min(ends), max(ends)
-
-
-def _quotient(left: Limits, right: Limits) -> Limits:
-    if right[0] != right[1] or right[0] == 0.0:
-        return _ANY
-    return _product(left, (1.0 / right[0], 1.0 / right[0]))
-
-
-_RULES: Mapping[str, Callable[[Limits, Limits], Limits]] = {
-    "add": lambda left, right: (left[0] + right[0], left[1] + right[1]),
-    "subtract": lambda left, right: (left[0] - right[1], left[1] - right[0]),
-    "multiply": _product,
-    "divide": _quotient,
-    "negative": lambda left, _: (-left[1], -left[0]),
-    "abs": lambda left, _: _sizes(left),
-    "min": lambda left, right: (min(left[0], right[0]), min(left[1], right[1])),
-    "max": lambda left, right: (max(left[0], right[0]), max(left[1], right[1])),
-    "edge": lambda left, _: left,
-}

@@ -15,7 +15,7 @@ from nopg.data import Transitions
 from nopg.data._derive import lag_name, rows_before
 from nopg.errors import DataError
 from nopg.policies import ControlStructure, FormulaPolicy
-from nopg.policies._structures import gain_name
+from nopg.policies._formula import gain_name
 
 _MOST_DELAY = 30
 

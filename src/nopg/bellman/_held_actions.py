@@ -14,7 +14,7 @@ from nopg.bellman._nodes import Nodes
 from nopg.models import LocalModel
 from nopg.models._rollout import rollout
 from nopg.policies import Deterministic
-from nopg.policies._quantized import nearest_levels, padded_levels
+from nopg.policies._deterministic import nearest_levels, padded_levels
 
 # Candidates of a grid; with more actions than that allows, points that fill the box evenly.
 _MOST_CANDIDATES, _MOST_LEVELS = 32, 5

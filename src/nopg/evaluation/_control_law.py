@@ -13,7 +13,7 @@ from nopg.data import Schema
 from nopg.envs import ControlLaw
 from nopg.errors import ArgumentError
 from nopg.policies import Deterministic, Policy
-from nopg.policies._quantized import nearest_levels, padded_levels
+from nopg.policies._deterministic import nearest_levels, padded_levels
 
 
 def control_law(policy: Any, schema: Schema) -> ControlLaw:

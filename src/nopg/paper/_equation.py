@@ -9,7 +9,6 @@ and the policy gradient (`equation:algorithmicgradient`), by the derivative of e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -100,29 +99,14 @@ class Equation:
         return policy_gradient(self.policy, self._actions, by_action)
 
 
-@dataclass(frozen=True)
 class PaperSolution(Solution):
-    """q and μ of one policy, and everything that follows from them.
+    """q of Λq = b and μ of Λᵀμ = ε₀ for one policy with their certificates, and what follows from them."""
 
-    Attributes:
-        equation: The equation that was solved.
-        q_solution: Λq = b, with its certificate.
-        mu_solution: Λᵀμ = ε₀, with its certificate.
-    """
+    problem: PaperProblem
 
-    equation: Equation
-    q_solution: SolvedSystem
-    mu_solution: SolvedSystem
-
-    @property
-    def problem(self) -> PaperProblem:  # type: ignore[override]
-        """What it solves."""
-        return self.equation.problem
-
-    @property
-    def policy(self) -> Policy:  # type: ignore[override]
-        """The policy."""
-        return self.equation.policy
+    def __init__(self, equation: Equation, q_solution: SolvedSystem, mu_solution: SolvedSystem) -> None:
+        self.equation, self.problem, self.policy = equation, equation.problem, equation.policy
+        self.q_solution, self.mu_solution = q_solution, mu_solution
 
     @property
     def q(self) -> torch.Tensor:

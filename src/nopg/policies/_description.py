@@ -11,12 +11,17 @@ from nopg._columns import Columns
 from nopg._files import part_of
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
-from nopg.policies._deterministic import DeviationPolicy, LinearPolicy, MLPPolicy
+from nopg.policies._deterministic import (
+    DeviationPolicy,
+    LinearPolicy,
+    MLPPolicy,
+    QuantizedPolicy,
+    padded_levels,
+)
 from nopg.policies._formula import FormulaPolicy
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy
 from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Policy
-from nopg.policies._quantized import QuantizedPolicy, padded_levels
 
 Parameters = Mapping[str, torch.Tensor]
 

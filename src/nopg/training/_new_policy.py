@@ -26,9 +26,9 @@ from nopg.policies import (
     Policy,
     QuantizedPolicy,
 )
+from nopg.policies._deterministic import padded_levels
+from nopg.policies._formula import Kind
 from nopg.policies._imitation import imitate
-from nopg.policies._quantized import padded_levels
-from nopg.policies._structures import Kind
 
 NewPolicy = (
     Literal["auto", "deterministic", "gaussian", "p", "pi", "pid", "linear"] | ControlStructure | Formulas

@@ -17,8 +17,8 @@ from nopg.data import Transitions
 from nopg.evaluation import Assessment, OfflineEvaluator
 from nopg.models._rollout import rollout
 from nopg.policies import DeviationPolicy, FormulaPolicy, Policy, QuantizedPolicy
+from nopg.policies._formula import gain_name
 from nopg.policies._imitation import imitate
-from nopg.policies._structures import gain_name
 from nopg.training._config import TrainingConfig
 
 Label = Callable[[torch.Tensor], torch.Tensor]
