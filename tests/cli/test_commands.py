@@ -161,14 +161,11 @@ def test_an_error_is_one_line_with_a_hint(arguments: list[str], words: str, tank
         (["-g", "0.9", "-o", "TANK"], "exists already; give another name, or --overwrite"),
         (["-g", "0.9", "-o", "."], "names no file; give one, such as"),
         (["-g", "0.9", "-o", "TANK/run"], "cannot be written: "),
-        (["-g", "0.9", "-o", "x", "--resume"], "no training was stopped at x.unfinished; leave --resume out"),
-        (["-g", "0.9", "-o", "stopped"], "was stopped at stopped.unfinished; use --resume, or delete it"),
         (["-g", "0.9", "-o", "x", "--set", "follows.level=1"], "follows needs --policy p, pi or pid"),
     ],
 )
 @pytest.mark.usefixtures("_elsewhere")
 def test_fit_refuses_before_it_reads_a_log(options: list[str], words: str, tank: Path) -> None:
-    Path("stopped.unfinished").write_text("")
     log = tank.with_name("no.parquet")
     options = [one.replace("TANK", str(tank)) for one in options]
     code, _, document = run("fit", log, *COLUMNS, *options)
@@ -213,7 +210,7 @@ def test_ctrl_c_before_the_first_update_leaves_nothing_and_says_how_to_go_on(
     fit = ("fit", tank, *COLUMNS, *BRIEF)
     code, _, document = run(*fit, "-o", tmp_path / "[red]")
     assert code == 130
-    assert "before the first update; the same command starts again" in document
+    assert "stopped: by Ctrl-C; the same command starts again" in document
     assert list(tmp_path.iterdir()) == []
 
 
@@ -241,7 +238,7 @@ def test_export_writes_a_checked_controller(fitted: Path, tmp_path: Path) -> Non
     assert "from numpy" in run(*asked, "--overwrite")[1]
 
 
-def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_and_the_same_command_ends_as_if_it_had_not(tank: Path, tmp_path: Path) -> None:
     log, whole, out = tmp_path / "log.csv", tmp_path / "whole", tmp_path / "stopped"
     brief = ["fit", str(tank), *COLUMNS, "-g", "0.9", "--set", "updates=30", "--config"]
     assert run(*brief, settings(tmp_path, model="paper"), "-o", whole)[0] == 0
@@ -254,9 +251,9 @@ def test_ctrl_c_stops_and_resume_ends_as_if_nothing_had_happened(tank: Path, tmp
         _, document = process.communicate(timeout=60)
     if process.returncode != 0:  # it may have been through already
         assert process.returncode == 130
-        assert "--resume" in document
+        assert "the same command goes on after the last checkpoint" in document
         assert not out.exists()
-        assert run(*fit, "--resume")[0] == 0
+        assert run(*fit)[0] == 0
     one, other = load(whole), load(out)
     assert one.history == other.history
     assert all(

@@ -80,6 +80,7 @@ def test_a_declared_start_has_its_own_value_as_lag_and_the_mean_action() -> None
     late = data.derive(lags={"level": 1, "valve": 1}, integrals={"total": "level"})
     wanted = [[3.0, 3.0, float(data.actions.mean()), 0.0]]
     torch.testing.assert_close(late.starts, torch.tensor(wanted, dtype=torch.float64))
+    assert torch.equal(late.starting_at([3.0]).starts, late.starts)
     assert not late.repairs
 
 

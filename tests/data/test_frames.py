@@ -114,7 +114,7 @@ def test_a_grid_without_next_states_is_refused_and_with_them_it_passes() -> None
     names: dict[str, Any] = {"states": ["angle", "speed"], "actions": ["torque"], "reward": "reward"}
     assert_same(from_dataframe(frame, **names), data, whole_schema=False)
     alone = frame.drop(columns=["next_angle", "next_speed", "terminated"]).assign(episode=range(50))
-    with pytest.raises(DataError, match="50 rows are unconnected"):
+    with pytest.raises(DataError, match="all 50 are unconnected"):
         from_dataframe(alone, **names)
 
 

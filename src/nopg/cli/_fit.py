@@ -16,7 +16,7 @@ import typer
 from nopg.cli import _log
 from nopg.cli._screen import FLAWED, note, print_json, print_rows, show, width
 from nopg.cli._settings import AsJson, LogOptions, Overwrite, check_writable, option
-from nopg.errors import ArgumentError, TrainingInterrupted
+from nopg.errors import ArgumentError
 
 if TYPE_CHECKING:
     from nopg.data import Transitions
@@ -109,20 +109,19 @@ def fit(
     out: Annotated[Path | None, option("File of the controller.", "--out", "-o")] = None,
     seed: Annotated[int | None, option("Random seed.", default="0")] = None,
     plant: Annotated[str | None, option("Plant of a summary of several.", default="all")] = None,
-    resume: Annotated[bool, option("Continue a stopped training.", "--resume")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a controller from a log, and save it.
 
     Needs columns, a cost or reward, and a discount or horizon. DATA may be a folder of `nopg summarize`.
-    Ctrl-C stops after an update.
+    Ctrl-C stops after an update; the same command goes on.
 
     Example: `nopg fit tank.csv -s level -a valve --cost '(level - 1)**2' -g 0.95 -o tank`
     """
     typed = {"discount": discount, "horizon": horizon, "policy": policy, "seed": seed, "plant": plant}
     settings = log.settings(typed | {"out": None if out is None else str(out)})
-    target, checkpoint = _check_before(settings, resume=resume, overwrite=overwrite)
+    target, checkpoint = _check_before(settings, overwrite=overwrite)
     structure = _new_policy(settings)
 
     from nopg.training._saved import save_result
@@ -131,7 +130,7 @@ def fit(
     summary = _log.saved_summary(settings["data"], settings.get("plant"))
     rows = _log.read(settings) if summary is None else summary.sample
     if "initial_states" in settings:
-        rows = rows.starting_at(_initial_states(settings["initial_states"], rows))
+        rows = rows.starting_at(settings["initial_states"])
     source = rows if summary is None else replace(summary, sample=rows)
     note(str(source))
     gamma = settings["discount"] if "discount" in settings else _discount(settings["horizon"], rows)
@@ -151,7 +150,7 @@ def fit(
     print_json(values | {"gain": result.evaluation.gain_over(logged).to_dict()})
 
 
-def _check_before(settings: Mapping[str, Any], *, resume: bool, overwrite: bool) -> tuple[Path, Path]:
+def _check_before(settings: Mapping[str, Any], *, overwrite: bool) -> tuple[Path, Path]:
     """Return where the controller and its checkpoint go; refuse before reading what can be refused."""
     from nopg._checks import check_discount
 
@@ -166,13 +165,7 @@ def _check_before(settings: Mapping[str, Any], *, resume: bool, overwrite: bool)
     out = Path(settings["out"])
     check_writable(out, overwrite=overwrite)
     check_writable(Path(settings["history"]) if "history" in settings else None, overwrite=True)
-    checkpoint = out.with_name(f"{out.name}.unfinished")
-    if resume != checkpoint.exists():
-        stopped = f"no training was stopped at {checkpoint}; leave --resume out"
-        raise ArgumentError(
-            stopped if resume else f"a training was stopped at {checkpoint}; use --resume, or delete it"
-        )
-    return out, checkpoint
+    return out, out.with_name(f"{out.name}.unfinished")
 
 
 def _new_policy(settings: Mapping[str, Any]) -> Any:
@@ -189,20 +182,6 @@ def _new_policy(settings: Mapping[str, Any]) -> Any:
     if settings.get("follows"):
         raise ArgumentError(f"--policy {kind} is a network or LQR; follows needs --policy p, pi or pid")
     return kind
-
-
-def _initial_states(states: list[list[float]], data: Transitions) -> Any:
-    """Return raw states of all columns from those of the measured ones."""
-    import numpy as np
-
-    from nopg._derived import DerivedColumns
-
-    names = data.schema.measured
-    if wrong := [one for one in states if len(one) != len(names)]:
-        raise ArgumentError(
-            f"initial_states has {wrong[0]}; give {len(names)} numbers each, of {', '.join(names)}"
-        )
-    return DerivedColumns.of(data.schema).first(np.array(states, dtype=float))
 
 
 def _seconds(horizon: str) -> float:
@@ -246,13 +225,9 @@ def _train(
     how = {"model": settings.get("model", "local"), "rates": settings.get("rates")}
     try:
         return optimize(source, discount, policy=policy, config=config, checkpoint=checkpoint, **how)
-    except TrainingInterrupted:
-        raise KeyboardInterrupt("after an update; the same command with --resume continues") from None
-    except KeyboardInterrupt:
-        when = "before the first update; the same command starts again"
-        if checkpoint.exists():
-            when = "within an update; the same command with --resume continues after the last checkpoint"
-        raise KeyboardInterrupt(when) from None
+    except KeyboardInterrupt:  # as is TrainingInterrupted
+        then = "goes on after the last checkpoint" if checkpoint.exists() else "starts again"
+        raise KeyboardInterrupt(f"by Ctrl-C; the same command {then}") from None
 
 
 def _in_words(result: TrainingResult) -> dict[str, str]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from nopg._derived import DerivedColumns
 from nopg._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from nopg.data._schema import Schema
 from nopg.errors import DataError
@@ -116,10 +117,12 @@ def as_episodes(episodes: ArrayLike) -> torch.Tensor:
 
 
 def as_starts(initial_states: ArrayLike, schema: Schema) -> torch.Tensor:
-    """Return raw states (n₀, d_s); a vector is one state."""
+    """Return raw states (n₀, d_s), of which derived columns may be missing; a vector is one state."""
     starts, columns = as_matrix("initial_states", initial_states), len(schema.states)
     if np.ndim(initial_states) == 1 and columns > 1:
         starts = starts.T
+    if schema.derived and starts.shape[1] == len(schema.measured):
+        starts = torch.as_tensor(DerivedColumns.of(schema).first(starts.numpy()))
     if starts.shape[1] != columns:
         raise DataError(f"initial_states have {starts.shape[1]} columns, states have {columns}")
     if not bool(starts.isfinite().all()) or len(starts) == 0:

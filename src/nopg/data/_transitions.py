@@ -341,7 +341,10 @@ class Transitions:
         return _kept(found, keeps, follows)
 
     def starting_at(self, initial_states: ArrayLike) -> Transitions:
-        """Return the dataset with declared starts: raw states (n₀, d_s), or one state (d_s,)."""
+        """Return the dataset with declared starts: raw states (n₀, d_s), or one state (d_s,).
+
+        Derived columns may be left out.
+        """
         return replace(self, initial_states=as_starts(initial_states, self.schema), begins=None)
 
     def with_starts(self, starts: torch.Tensor) -> Transitions:

@@ -192,8 +192,8 @@ def _angles(columns: Sequence[Column], data: Transitions) -> Finding:
     states = [one for one in columns if one.role == "state" and one.name not in data.schema.exogenous]
     wrapped = {one: rows for one in states if (rows := _jumps(one))}
     if not wrapped:
-        declared = [column.name for column in columns if column.period is not None]
-        return ok(topic, f"declared: {listed(declared)}" if declared else "no column wraps like an angle")
+        declared = listed([*data.schema.angles])
+        return ok(topic, f"declared: {declared}" if declared else "no column wraps like an angle")
     shown = "; ".join(
         f"{one.name} crosses its whole range in one step {count_of(len(rows), 'time')} (row {listed(rows)})"
         for one, rows in wrapped.items()
@@ -259,10 +259,10 @@ def _levels(actions: Sequence[Column], declared: Mapping[str, tuple[float, ...]]
         kept = [f"{name} takes {_spelled(levels)} only" for name, levels in declared.items()]
         return ok(topic, f"declared: {listed(kept)}") if kept else None
     name, values = next(iter(found.items()))
+    taken = "; ".join(f"{name} takes {values} only" for name, values in found.items())
     return warning(
         topic,
-        "; ".join(f"{name} takes {values} only" for name, values in found.items())
-        + "; intermediate values are assumed to be possible",
+        f"{taken}; intermediate values are assumed to be possible",
         f"If they are not, declare levels={{'{name}': ({values})}} (in nopg.toml: levels = {{{name} = "
         f"[{values}]}}); a controller then takes these values alone",
     )

@@ -38,13 +38,8 @@ _FEW_DROPPED, _MANY_DROPPED = 0.01, 0.2
 class Description:
     """What is in a dataset, and what to correct; `str` gives a text.
 
-    Attributes:
-        num_rows: n.
-        sampled: Of a summary the rows of its sample, else None.
-        columns: States, actions, the reward.
-        facts: Episodes, starts, sampling and the like in words, by name.
-        repairs: What the reader repaired.
-        findings: The most serious first.
+    `facts` are episodes, starts, sampling and the like in words; `repairs` are those of the reader; of a
+    summary the rows of its sample are `sampled`, else None. The most serious of `findings` comes first.
     """
 
     num_rows: int

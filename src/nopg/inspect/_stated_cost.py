@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ _EXACT, _EXACT_ON_AVERAGE = 1e-7, 1e-9
 _DIGITS = 9
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(NamedTuple):
     """What a number of a cost is the factor of; `form` holds the place of a column or a difference."""
 
     name: str
@@ -64,21 +63,19 @@ def stated_cost(data: Transitions) -> str | None:
 
 def _candidates(columns: Mapping[str, FloatArray], units: Sequence[str]) -> tuple[list[_Term], FloatArray]:
     """Return all terms, and their values (n, k)."""
-    terms, values = list[_Term](), list[FloatArray]()
+    found = dict[_Term, FloatArray]()
     for k, (one, x) in enumerate(columns.items()):
-        terms += [_Term(one, "{}**2"), _Term(one, "{}")]
-        values += [x**2, x]
-        pairs = [(one, x)]
-        for unit, (other, y) in list(zip(units, columns.items(), strict=True))[k + 1 :]:
-            if unit == units[k]:
-                terms.append(_Term(f"{one} - {other}", "({})**2"))
-                values.append((x - y) ** 2)
-                pairs.append((f"{one} - {other}", x - y))
+        found |= {_Term(one, "{}**2"): x**2, _Term(one, "{}"): x}
+        apart = {
+            f"{one} - {other}": x - y
+            for unit, (other, y) in list(zip(units, columns.items(), strict=True))[k + 1 :]
+            if unit == units[k]
+        }
+        found |= {_Term(name, "({})**2"): value**2 for name, value in apart.items()}
         # The magnitude of what has one sign in the log is linear there, and another formula elsewhere.
-        kinks = [(name, value) for name, value in pairs if value.min() < 0.0 < value.max()]
-        terms += [_Term(name, "abs({})") for name, _ in kinks]
-        values += [np.abs(value) for _, value in kinks]
-    return terms, np.stack(values, axis=1)
+        signed = {one: x} | apart
+        found |= {_Term(name, "abs({})"): np.abs(v) for name, v in signed.items() if v.min() < 0.0 < v.max()}
+    return [*found], np.stack([*found.values()], axis=1)
 
 
 def _formula(columns: Mapping[str, FloatArray], units: Sequence[str], costs: FloatArray) -> str | None:
@@ -119,8 +116,7 @@ def _in_words(numbers: dict[_Term, float], constant: float, *, largest: float) -
     """Return the formula; x² and x are completed to one square."""
     parts = list[tuple[float, str]]()
     for term, factor in numbers.items():
-        square = numbers.get(_Term(term.name, "{}**2"))
-        if term.form == "{}" and square is not None:
+        if term.form == "{}" and _Term(term.name, "{}**2") in numbers:
             continue
         text, linear = term.form.format(term.name), numbers.get(_Term(term.name, "{}"))
         if term.form == "{}**2" and linear is not None:
@@ -133,7 +129,7 @@ def _in_words(numbers: dict[_Term, float], constant: float, *, largest: float) -
     words = ""
     for factor, text in parts:
         size = f"{abs(factor):.{_DIGITS}g}"
-        product = size if not text else text if size == "1" else f"{size}*{text}"
+        product = text if text and size == "1" else "*".join(filter(None, (size, text)))
         sign = ("-" if factor < 0 else "") if not words else (" - " if factor < 0 else " + ")
         words += sign + product
     return words

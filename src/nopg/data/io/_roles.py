@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 
 from nopg._columns import NO_REWARD, Derived, Exogenous
 from nopg._typing import ArrayLike
-from nopg.data._schema import check_names, exogenous_kinds
+from nopg.data._schema import exogenous_kinds
 from nopg.data.io._cells import CellFormat, listed
 from nopg.errors import DataError
 
@@ -124,7 +124,6 @@ def resolve_columns(available: Sequence[str], source: str, **columns: Unpack[Col
     known, given = set(available), cast(Mapping[str, Any], columns)
     state_names, states = _aliases(_listed("states", columns.get("states"), source), known)
     action_names, actions = _aliases(_listed("actions", columns.get("actions"), source), known)
-    check_names((*state_names, *action_names), f"{source}: ")
     reward = NO_REWARD if columns.get("reward") is False else columns.get("reward")
     if not isinstance(reward, str):
         raise DataError(f"{source}: the reward is {reward!r}; name its column, or give a formula")

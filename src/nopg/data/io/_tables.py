@@ -150,19 +150,7 @@ def transitions_of(
     `file_starts` are rows at which another file starts; `part_start` is the first row of a part among all
     rows, None for the whole.
     """
-    words, rows, single = dict[str, int](), Table(), roles.single
-
-    def numbers(name: str) -> Array:
-        values, found = number_column(table.pop(name), name, source, roles.cells)
-        missing = int(np.isnan(values).sum())
-        if empty := missing - sum(count for what, count in found.items() if what.startswith("missing")):
-            found["empty"] = empty
-        if missing == len(values) > 0 and part_start is None:
-            what = ", ".join(f"{count} × {what}" for what, count in found.items())
-            raise DataError(f"{source}: column {name!r} holds no number at all ({what}); leave it out")
-        words.update({f"{name}: {what}": count for what, count in found.items()})
-        return values
-
+    rows, single = Table(), roles.single
     flags = {
         role: flag_column(table[single[role]], single[role], source)
         for role in ("terminated", "truncated", "done", "begins")
@@ -182,21 +170,15 @@ def transitions_of(
             what = f"column {name!r} reaches {latest:.3g} s, {latest / 3.15e7:.2g} years"
             raise DataError(f"{source}: {what}; state its unit, such as units={{'time': 'ms'}}")
         notes += tuple(f"{name}: {note}" for note in said)
-    rows["states"] = np.stack([numbers(name) for name in roles.states], axis=1)
-    rows["actions"] = np.stack([numbers(name) for name in roles.actions], axis=1)
-    none = np.zeros(len(rows["states"]))
-    rows["rewards"] = numbers(single["reward"]) if "reward" in single else none.copy()
-    if roles.next_states is not None:
-        rows["next_states"] = np.stack([numbers(name) for name in roles.next_states], axis=1)
-    if "weight" in single:
-        rows["weights"] = numbers(single["weight"])
+    numbers, words = _numbers(table, roles, source, whole=part_start is None)
+    none = np.zeros(len(numbers["states"]))
+    rows |= {"rewards": none.copy(), **numbers}
     cut = flags.get("truncated", none > 0)
-    rows["terminated"] = flags.get("terminated", flags.get("done", none > 0) & ~cut)
-    rows["truncated"] = cut
+    rows |= {"terminated": flags.get("terminated", flags.get("done", none > 0) & ~cut), "truncated": cut}
     rows |= {"begins": flags["begins"]} if "begins" in flags else {}
     log = Recording(
         source,
-        name_columns(*roles.names, (len(roles.states), len(roles.actions))),
+        name_columns(*roles.names, (len(roles.states), len(roles.actions)), f"{source}: "),
         rows,
         file_starts=tuple(file_starts),
         new_episodes_from=first_new,
@@ -205,6 +187,28 @@ def transitions_of(
         repairs=Repairs(words, notes),
     )
     return to_transitions(log, **settings)
+
+
+def _numbers(table: Table, roles: Roles, source: Source, *, whole: bool) -> tuple[Table, dict[str, int]]:
+    """Return the numbers of states, actions and so on, and how often which word was read as what."""
+    found, words = Table(), dict[str, int]()
+    columns = {"states": roles.states, "actions": roles.actions, "next_states": roles.next_states or ()}
+    columns |= {f"{role}s": (roles.single[role],) for role in ("reward", "weight") if role in roles.single}
+    for role, names in columns.items():
+        for k, name in enumerate(names):
+            values, counts = number_column(table.pop(name), name, source, roles.cells)
+            missing = int(np.isnan(values).sum())
+            if empty := missing - sum(count for what, count in counts.items() if what.startswith("missing")):
+                counts["empty"] = empty
+            if missing == len(values) > 0 and whole:
+                what = ", ".join(f"{count} × {what}" for what, count in counts.items())
+                raise DataError(f"{source}: column {name!r} holds no number at all ({what}); leave it out")
+            words |= {f"{name}: {what}": count for what, count in counts.items()}
+            block = found.setdefault(role, np.empty((len(values), len(names))))
+            block[:, k] = values
+    for role in {"rewards", "weights"} & found.keys():
+        found[role] = found[role][:, 0]
+    return found, words
 
 
 def _unit_of_time(roles: Roles, settings: Settings, *, dated: bool) -> float:

@@ -251,18 +251,16 @@ def to_transitions(log: Recording, **settings: Unpack[Settings]) -> Transitions:
         idle = np.isnan(log.rows["actions"]).all(axis=1)
         flags = log.rows["terminated"], log.rows["truncated"]
         found = shift(connected, *flags, idle=idle, whole_episodes="episodes" in log.rows)
-        if not found.kept.any():
-            s = "s are" if len(idle) > 1 else " is"
-            raise DataError(
-                f"{log.source}: no row has a next state: {len(idle)} row{s} unconnected. Name the columns "
-                "of the next states, or the column of the episode"
-            )
     else:
         found = _logged(log, recorded, connected)
-    numbers = log.rows.get("number", np.arange(len(idle)))
-    others = ("times", "number", "episodes")
-    kept = {name: part[found.kept] for name, part in log.rows.items() if name not in others}
+    if not found.kept.any():
+        raise DataError(
+            f"{log.source}: no row has a next state, all {len(idle)} are unconnected. Name the columns of "
+            "the next states, or the column of the episode"
+        )
+    kept = {name: part[found.kept] for name, part in log.rows.items()}
     kept |= {"terminated": found.terminated, "truncated": found.truncated}
+    number, _ = kept.pop("number", np.flatnonzero(found.kept)), kept.pop("times", None)
     if in_sequence:
         following = np.flatnonzero(found.kept)
         kept["next_states"] = log.rows["states"][following + found.linked[following]]
@@ -270,7 +268,7 @@ def to_transitions(log: Recording, **settings: Unpack[Settings]) -> Transitions:
         kept,
         log.names,
         [name for name, rule in rules.items() if rule.kind != "refuse"],
-        rows=numbers[found.kept],
+        rows=number,
         source=log.source,
         reward=log.reward_name,
         advice="state a rule for missing values: 'drop', 'hold 5' or 'interpolate 3'",
@@ -283,15 +281,11 @@ def to_transitions(log: Recording, **settings: Unpack[Settings]) -> Transitions:
         log = log.noted(Repairs({LEFT_OUT: lost}))
     if (episodes := _episodes(log, found, in_sequence=in_sequence)) is not None:
         kept["episodes"] = episodes
+    declared = {name: cast(Any, settings).get(name) for name in ("units", "bounds", "levels", "exogenous")}
     derived = dict(settings.get("derived") or {})
-    held = {name: count for name, count in hold.items() if name not in derived}
+    hold = {**(settings.get("hold") or {}), **{name: n for name, n in hold.items() if name not in derived}}
     schema = declared_schema(
-        log.names,
-        **{name: cast(Any, settings).get(name) for name in ("units", "bounds", "levels", "exogenous")},
-        angles=angles,
-        derived=derived,
-        interval=interval,
-        hold={**(settings.get("hold") or {}), **held},
+        log.names, **declared, angles=angles, derived=derived, interval=interval, hold=hold
     )
     data = _with_starts(assemble(kept, schema, usable, repairs=log.repairs), starts, settings, log)
     for line in str(data.repairs).splitlines():
