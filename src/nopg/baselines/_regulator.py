@@ -11,6 +11,7 @@ from scipy import linalg, optimize
 from nopg._typing import BoolArray, FloatArray
 from nopg.data import Schema, Transitions
 from nopg.data._bounds import action_limits
+from nopg.data._derive import RewardFormula
 
 NO_REGULATOR = "least squares find no linear model with a regulator; more rows may help"
 
@@ -76,8 +77,13 @@ class LinearQuadraticFit:
     data: Transitions
 
     @classmethod
-    def of(cls, data: Transitions) -> LinearQuadraticFit | None:
-        """Return the fit; None where every row ends the task."""
+    def of(cls, data: Transitions, squares: RewardFormula | None = None) -> LinearQuadraticFit | None:
+        """Return the fit; None where every row ends the task.
+
+        Args:
+            data: The log.
+            squares: What the reward falls with; the stated reward by default.
+        """
         w = np.ones(len(data)) if data.weights is None else data.weights.numpy()
         s, d_s = data.schema.decode(data.features).numpy(), data.states.shape[1]
         z, mean, unit = _standardized(np.concatenate([s, data.actions.numpy()], axis=1), w)
@@ -99,7 +105,10 @@ class LinearQuadraticFit:
         F, B = np.eye(1 + d_s), np.zeros((1 + d_s, z.shape[1] - d_s))
         F[1:] += np.column_stack([drift, moves[:, 1 : 1 + d_s]])
         B[1:] = moves[:, 1 + d_s :]
-        stated = _stated_cost(data, np.hstack([F, B])[1:], mean + unit * center, unit, w)
+        reward = data.reward_function or squares
+        stated, moved = None, np.hstack([F, B])[1:]
+        if reward is not None:
+            stated = _stated_cost(data, reward, moved, mean + unit * center, unit, w=w)
         cost = _quadratic_cost(away, rewards, w, d_s) if stated is None else stated
         logged = _ridge(_with_one(away[:, :d_s]), away[:, d_s:], w)
         return cls(F, B, cost, logged.T, mean + unit * center, unit, data)
@@ -202,7 +211,13 @@ def _quadratic_cost(z: FloatArray, rewards: FloatArray, w: FloatArray, d_s: int)
 
 
 def _stated_cost(
-    data: Transitions, steps: FloatArray, center: FloatArray, unit: FloatArray, w: FloatArray
+    data: Transitions,
+    reward: RewardFormula,
+    steps: FloatArray,
+    center: FloatArray,
+    unit: FloatArray,
+    *,
+    w: FloatArray,
 ) -> FloatArray | None:
     """Return the matrix of (1, z) in Σ k e² of the errors e in a stated reward; None where it has none.
 
@@ -210,9 +225,7 @@ def _stated_cost(
     weights k ≥ 0 fit the logged rewards best. Those of `next(level)` are taken a step ahead, by the steps of
     z_s′ from (1, z), shape (d_s, 1 + d).
     """
-    reward, d_s, d = data.reward_function, data.states.shape[1], len(center)
-    if reward is None:
-        return None
+    d_s, d = data.states.shape[1], len(center)
     values = reward.columns(data.states, data.actions, data.next_states)
     # Columns are linear in (s, a, s′): the same sums of the rows of (1, z) that these are, are theirs.
     own, first = unit[:, None] * np.eye(1 + d)[1:], np.eye(1 + d)[0]

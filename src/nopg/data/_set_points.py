@@ -14,11 +14,11 @@ from nopg.data._transitions import Transitions
 _STARTS = 40
 
 
-def set_points(data: Transitions) -> dict[str, str | float]:
+def set_points(data: Transitions, reward: str | None = None) -> dict[str, str | float]:
     """Return what outputs should be at, by name: a column, or a number.
 
-    They are read from differences such as `level - goal` that a stated reward takes a function of. Of two
-    columns the one that changes more often is the output.
+    They are read from differences such as `level - goal` that a reward takes a function of, by default the
+    stated one. Of two columns the one that changes more often is the output.
 
     Example:
         >>> data = Transitions.from_arrays([[0.0, 1.0], [0.5, 1.0]], [1.0, 0.0], [0.0, 0.0],
@@ -29,7 +29,8 @@ def set_points(data: Transitions) -> dict[str, str | float]:
     schema, found = data.schema, dict[str, str | float]()
     moves = (data.states != data.next_states).sum(dim=0).tolist()
     changes = dict(zip(schema.states, moves, strict=True))
-    parts = [] if schema.reward is None else Expression(schema.reward, "the reward").affine_parts()
+    reward = schema.reward or reward
+    parts = [] if reward is None else Expression(reward, "the reward").affine_parts()
     for constant, factors in parts:
         names = [*map(column_of, factors)]
         if not {*names} <= {*changes}:
@@ -43,14 +44,14 @@ def set_points(data: Transitions) -> dict[str, str | float]:
     return found
 
 
-def with_further_set_points(data: Transitions) -> Transitions | None:
+def with_further_set_points(data: Transitions, reward: str | None = None) -> Transitions | None:
     """Return the data with starts at further set points within the logged range; None where none are held.
 
     Each logged start is repeated with other values of the columns that hold its set points; what is derived
     from them follows.
     """
     schema = data.schema
-    held = {goal for goal in set_points(data).values() if isinstance(goal, str)}
+    held = {goal for goal in set_points(data, reward).values() if isinstance(goal, str)}
     columns = [k for k, name in enumerate(schema.states) if name in held]
     columns = [k for k in columns if bool((data.states[:, k] == data.next_states[:, k]).all())]
     ranges = [data.states[:, k].aminmax() for k in columns]

@@ -80,7 +80,8 @@ class OfflineEvaluator:
 
     def at_further_set_points(self) -> OfflineEvaluator:
         """Return the evaluator from starts at other set points too; itself where the log holds none."""
-        further = with_further_set_points(self.data)
+        squares = self.model.squares
+        further = with_further_set_points(self.data, None if squares is None else squares.text)
         return self if further is None else self.starting_as(further)
 
     def assess(self, policy: Any, *, parts: int | None = None) -> Assessment:

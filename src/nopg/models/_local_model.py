@@ -20,6 +20,7 @@ from nopg.bundles._fields import Fields
 from nopg.data import Transitions
 from nopg.data._bounds import action_limits
 from nopg.data._derive import RewardFormula
+from nopg.models._additive_reward import AdditiveReward
 from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
 from nopg.models._coordinates import StateCoordinates
 from nopg.models._known_columns import KnownColumns
@@ -148,6 +149,8 @@ class LocalModel:
         steps: One step of the plant, by all parts.
         state_space: Units and angles of the states; all lags of a column together count as one.
         coordinates: In which values of states are interpolated.
+        squares: What a regulator makes small: the stated reward, or squares that stand for a learned one;
+            None where there is neither.
         is_sample: Whether the data are a sample of a log whose rows all count.
     """
 
@@ -177,8 +180,21 @@ class LocalModel:
         left_out = [*np.flatnonzero(known.all).tolist(), *([] if reward is None else [self.num_states])]
         derived = range(known.num_measured, self.num_states)
         self.fits = select_shapes(rows, left_out, derived)
-        kept = _halves(rows.num_groups, seed)
-        self.steps = OneStep(data, rows, self.fits, known, kept, knows_reward=reward is not None)
+        charts, additive, self.squares = self.fits[self.num_states], None, data.reward_function
+        if reward is None:
+            additive = AdditiveReward.of(data, rows, charts.error)
+        if additive is not None:
+            self.fits[self.num_states] = additive.instead_of(charts)
+            self.squares = additive.squares(data.schema)
+        self.steps = OneStep(
+            data,
+            rows,
+            self.fits,
+            known,
+            _halves(rows.num_groups, seed),
+            additive=additive,
+            knows_reward=reward is not None or additive is not None,
+        )
         self.is_sample = whole is not None
         if whole is not None:
             self.steps.set_statistics(whole)

@@ -13,6 +13,7 @@ from torch import Tensor
 from nopg._support import Support, unknown_share
 from nopg._typing import FloatArray, IntArray
 from nopg.data import Transitions
+from nopg.models._additive_reward import AdditiveReward
 from nopg.models._chart_fit import ChartFit
 from nopg.models._chart_selection import HeldOutFit
 from nopg.models._charts import Charts
@@ -21,7 +22,7 @@ from nopg.models._known_columns import ExogenousPaths, KnownColumns
 from nopg.models._limits import input_range
 from nopg.models._log_summary import Statistics
 from nopg.models._noise import Noise, filtered_states
-from nopg.models._reach import LEAST_GROWTH, growth_of
+from nopg.models._reach import LEAST_GROWTH, growth_of, growth_of_reward
 from nopg.models._regression_rows import RegressionRows, RowBatch
 from nopg.models._sums import ChartShape
 
@@ -63,13 +64,15 @@ class OneStep:
         fits: Shapes of all columns.
         known: State columns that are not learned.
         kept: Parts (P, G) of the groups.
-        knows_reward: Whether the reward is not predicted.
+        additive: The reward as a sum, where it is learned so.
+        knows_reward: Whether charts do not predict the reward.
 
     Attributes:
         rows: Rows of the steps: states as measured, or filtered.
         blocks: Charts, by shape.
         noise: Of the plant and of its sensors.
         exogenous: Moves of columns that no action moves.
+        reward: The reward as a sum, which depends on the next state; None where charts predict it.
         support: How far inputs are known.
     """
 
@@ -81,6 +84,7 @@ class OneStep:
         known: KnownColumns,
         kept: Tensor,
         *,
+        additive: AdditiveReward | None = None,
         knows_reward: bool = False,
     ) -> None:
         self.num_states = data.states.shape[1]
@@ -89,6 +93,7 @@ class OneStep:
         self._data, self._fits, self.known = distinct, fits, known
         self._left_out = {*np.flatnonzero(known.all).tolist()}
         self._left_out |= {self.num_states} if knows_reward else set()
+        self._additive, self._growth_of_reward = additive, 1.0
         self._place(rows)
         self.fit(kept)
         self._measure_noise(distinct)
@@ -99,6 +104,8 @@ class OneStep:
         """Set how far beyond the rows the charts hold."""
         for charts in self.blocks:
             charts.growth = growth_of(charts, self._excitations[1], self.known.past)
+        if self._additive is not None:
+            self._growth_of_reward = growth_of_reward(self._additive, self.rows, self.known.past)
         self.support = self._support()
         self.fit(self.kept)
 
@@ -204,7 +211,8 @@ class OneStep:
 
     def _growth_by_input(self) -> Tensor:
         """Return the largest growth of the error of a column that depends on an input, shape (d,)."""
-        growth = torch.full((self.rows.inputs.shape[1],), LEAST_GROWTH, dtype=torch.float64)
+        least = LEAST_GROWTH if self._additive is None else self._growth_of_reward
+        growth = torch.full((self.rows.inputs.shape[1],), least, dtype=torch.float64)
         for charts in self.blocks:
             if bool((self.rows.spread[charts.columns] > 0).any()):
                 here = torch.where(charts.shape.used, charts.growth, LEAST_GROWTH)
@@ -268,6 +276,7 @@ class OneStep:
         self.kept = kept
         self.exogenous = ExogenousPaths(self._data, self.known, self.rows.groups, kept, self.rows.weights)
         self.chart_fits = [ChartFit(charts, kept) for charts in self.blocks]
+        self.reward = None if self._additive is None else self._additive.fitted(kept)
         self._subtract_sensors()
 
     def with_parts(self, kept: Tensor) -> OneStep:
@@ -339,10 +348,18 @@ class OneStep:
         if slopes:
             by_x[-1] = self.support.slope * (farthest_slope + around_slope)
         self._add_known(inputs, out, by_x if slopes else None)
+        if self.reward is not None:
+            seen, after = inputs if measured is None else measured, inputs[:d_s] + out[:d_s]
+            out[d_s], by = self.reward.at(seen, after, part)
+            if slopes:
+                by_x[d_s] = by[:d] + (by[d:, None] * by_x[:d_s]).sum(axis=0)
+                by_x[d_s, :d_s] += by[d:]
         return out, by_x
 
     def reward_slopes(self, inputs: FloatArray) -> FloatArray:
         """Return the derivative (d, m) of the predicted reward at inputs (d, m)."""
+        if self.reward is not None:
+            return np.asarray(self.step(inputs, None, noise=False)[1][self.num_states])
         [(fit, place)] = [
             (fit, fit.columns.index(self.num_states))
             for fit in self.chart_fits

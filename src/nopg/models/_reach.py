@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nopg._support import Support
 from nopg._typing import BoolArray, FloatArray
+from nopg.models._additive_reward import AdditiveReward
 from nopg.models._chart_fit import ChartFit
 from nopg.models._charts import Charts
 from nopg.models._excitation import TOLERATED, Excitation, fit_variances, noise_share
@@ -39,17 +40,10 @@ def growth_of(charts: Charts, excitation: Excitation, past: BoolArray) -> float:
         past: Which state columns are past values, shape (d_s,).
     """
     rows = charts.rows
-    few = rows.sample[:_MOST_ROWS]
-    if len(few) < _FEWEST_ROWS:
+    split = _inner_and_outer(rows, charts.shape.used)
+    if split is None:
         return 1.0
-    first = rows.space.features(rows.inputs[few], charts.shape.used, 1)[:, 1:]
-    scale = first.std(dim=0, correction=0)
-    varies = scale > 0
-    if not bool(varies.any()):
-        return 1.0
-    away = ((first - first.median(dim=0).values).abs() / torch.where(varies, scale, 1.0))[:, varies]
-    order = away.amax(dim=1).argsort(stable=True)
-    inner, outer = few[order[: round(_INNER * len(few))]], few[order[round(_INNER * len(few)) :]]
+    inner, outer = split
     known = _subset(rows, inner)
     fitted = Charts(known, charts.columns, charts.shape, excitation.of_rows(known))
     inputs = rows.inputs[outer].T.contiguous().numpy()
@@ -66,6 +60,36 @@ def growth_of(charts: Charts, excitation: Excitation, past: BoolArray) -> float:
             excess = np.square(missed[:, place] / float(spread)) - noise - TOLERATED * unsure
             growth = max(growth, _upper_sum(excess, rows.groups[outer]) / float(total))
     return min(growth, 1.0) if total > 0 else 1.0
+
+
+def growth_of_reward(reward: AdditiveReward, rows: RegressionRows, past: BoolArray) -> float:
+    """Return the same as `growth_of` of a learned reward, whatever columns it depends on in these rows."""
+    every = torch.ones(rows.inputs.shape[1], dtype=torch.bool)
+    split = _inner_and_outer(rows, every)
+    if split is None:
+        return 1.0
+    inner, outer = split
+    ones = torch.ones(len(every), dtype=torch.float64)
+    beyond = Support(*input_range(rows.space, _subset(rows, inner).extremes, ones, past), (), ())
+    total = TOLERATED * beyond.around(rows.inputs[outer].T.numpy())[0].sum()
+    excess = reward.errors(rows, inner, outer) - reward.errors(rows, inner, inner).mean()
+    found = _upper_sum(excess.numpy(), rows.groups[outer]) / float(total) if total > 0 else 1.0
+    return min(max(found, LEAST_GROWTH), 1.0)
+
+
+def _inner_and_outer(rows: RegressionRows, used: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return rows that lie within others by the used inputs (d,), and these; None if there are few."""
+    few = rows.sample[:_MOST_ROWS]
+    if len(few) < _FEWEST_ROWS:
+        return None
+    first = rows.space.features(rows.inputs[few], used, 1)[:, 1:]
+    scale = first.std(dim=0, correction=0)
+    varies = scale > 0
+    if not bool(varies.any()):
+        return None
+    away = ((first - first.median(dim=0).values).abs() / torch.where(varies, scale, 1.0))[:, varies]
+    order = few[away.amax(dim=1).argsort(stable=True)]
+    return order[: round(_INNER * len(few))], order[round(_INNER * len(few)) :]
 
 
 def _subset(rows: RegressionRows, some: Tensor) -> RegressionRows:

@@ -262,6 +262,8 @@ def rollout(
         cost_slopes=None,
     )
     path = _with_slopes(path, tape) if slopes else path
+    if model.steps.reward is not None:
+        return _with_additive(path, model, part)
     return path if model.reward_function is None else _with_rewards(path, model.reward_function)
 
 
@@ -279,6 +281,22 @@ def _with_rewards(path: Rollout, function: RewardFunction) -> Rollout:
         return replace(path, rewards=rewards)
     moves, _, unknowing = path.slopes
     return replace(path, rewards=rewards, slopes=(moves, by_x, unknowing))
+
+
+def _with_additive(path: Rollout, model: LocalModel, part: IntArray | None) -> Rollout:
+    """Return the rollout with rewards of where its steps lead: drawn, measured and within bounds."""
+    assert model.steps.reward is not None
+    T, m, _ = path.actions.shape
+    x = np.concatenate([path.measured[:-1], path.actions], axis=2).reshape(T * m, -1).T
+    after = path.measured[1:].reshape(T * m, -1).T
+    found, by = model.steps.reward.at(x, after, None if part is None else np.tile(part, T))
+    rewards = np.clip(found, *model.reward_clamp)
+    if path.slopes is None:
+        return replace(path, rewards=rewards.reshape(T, m))
+    (moves, _, unknowing), d = path.slopes, len(x)
+    by = (by * (rewards == found)).reshape(-1, T, m).transpose(1, 0, 2)
+    by_x = by[:, :d] + (by[:, d:, None] * moves).sum(axis=1)
+    return replace(path, rewards=rewards.reshape(T, m), slopes=(moves, by_x, unknowing))
 
 
 def _step(

@@ -94,7 +94,7 @@ def _examples(
 
 def regulators(evaluator: OfflineEvaluator, stage: Callable[[str], None] = lambda _: None) -> Laws:
     """Return least squares and LQR, and what an engineer tunes it to, if that is to be preferred to it."""
-    fit = LinearQuadraticFit.of(evaluator.data)
+    fit = LinearQuadraticFit.of(evaluator.data, evaluator.model.squares)
     if fit is None:
         return ()
     tuned = [(LQR if not p else f"LQR, actions priced {p:g}", {"price": p}) for p in _PRICES]
