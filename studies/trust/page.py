@@ -14,6 +14,12 @@ from studies.study import share, table
 from studies.trust.faults import FAULTS
 
 Rows = list[tuple[str, ...]]
+# Kinds of plants that a linear fit explains, or nearly.
+_KINDS = {
+    "linear": ("linear",),
+    "nearly linear": ("saturating", "coupled", "tank", "bilinear", "unstable"),
+    "others": ("pendulum", "duffing", "dead zone", "double integrator", "heat exchanger"),
+}
 _ERRORS = 2.0  # standard errors of the truth by which an interval is widened
 _HEADS = (
     "answers",
@@ -52,6 +58,11 @@ def _tables(records: Sequence[Record]) -> list[tuple[str, tuple[str, ...], Rows]
                 f"Coverage of `ok` answers without a fault by episodes, {role} seeds",
                 ("episodes", "controllers", "`ok`", "inside", "inside, new starts"),
                 _by_episodes(every),
+            ),
+            (
+                f"Intervals that hold, called `not identifiable`, {role} seeds, no fault",
+                ("plants", "controller", "intervals that hold", "of these `not identifiable`"),
+                _unidentified(every),
             ),
             (
                 f"Choices, {role} seeds",
@@ -154,6 +165,24 @@ def _by_episodes(records: Sequence[Record]) -> Rows:
         (str(episodes), policies, str(len(ok)), _share(ok, inside), _share(ok, _inside_new))
         for (episodes, policies), ok in sorted(found.items())
     ]
+
+
+def _unidentified(records: Sequence[Record]) -> Rows:
+    """Return how often known controllers of known plants are refused in vain."""
+    some = [
+        one for one in _answers(records) if one.options["fault"] == "none" and not one.options["recording"]
+    ]
+    rows: Rows = []
+    for name, kinds in _KINDS.items():
+        for method in ("logger", "lqr"):
+            holds = [
+                one for one in some if (one.benchmark in kinds, one.method) == (True, method) and inside(one)
+            ]
+            if holds:
+                rows.append(
+                    (name, method, str(len(holds)), _percent(len(_of(holds, "not identifiable")), len(holds)))
+                )
+    return rows
 
 
 def _choices(records: Sequence[Record]) -> Rows:
