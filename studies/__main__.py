@@ -12,6 +12,7 @@ from studies.engineers import ENGINEERS
 from studies.fleet import FLEET
 from studies.hardware import HARDWARE
 from studies.large_logs import LARGE_LOGS
+from studies.learned_rewards import LEARNED_REWARDS
 from studies.monitor import MONITOR
 from studies.neorl2 import NEORL2
 from studies.paper import PAPER
@@ -19,6 +20,7 @@ from studies.pid_gains import PID_GAINS
 from studies.promise import PROMISE
 from studies.records import FOLDER
 from studies.set_points import SET_POINTS
+from studies.support import SUPPORT
 from studies.trust import TRUST
 
 STUDIES = {
@@ -28,12 +30,14 @@ STUDIES = {
         FLEET,
         HARDWARE,
         LARGE_LOGS,
+        LEARNED_REWARDS,
         MONITOR,
         NEORL2,
         PAPER,
         PID_GAINS,
         PROMISE,
         SET_POINTS,
+        SUPPORT,
         TRUST,
     )
 }
