@@ -18,7 +18,7 @@ from nopg.data import Schema, Transitions
 from nopg.data._derive import RewardFormula, lag_name
 from nopg.models._chart_selection import HeldOutFit
 from nopg.models._regression_rows import RegressionRows
-from nopg.models._sums import LEAST_RIDGE, ChartShape, ridge_fit
+from nopg.models._sums import LEAST_RIDGE, ChartShape, GlobalFit, ridge_fit
 
 # Rows that select terms, the most terms, and the knots of each.
 _ROWS, _MOST_TERMS, _KNOTS = 2_000, 6, 24
@@ -47,8 +47,7 @@ class AdditiveReward:
         ridge: Penalty on changes of slope, relative to the weight of the rows.
         error: Mean squared error on held-out rows in units of the variance, each at most 1.
         r_squared: R² on held-out rows, given s′.
-        grams: Σ wffᵀ of the features f of each group of rows, shape (G, q, q).
-        moments: Σ wfr, shape (G, q, 1).
+        sums: Of r on 1, z_j and its distances beyond the knots.
         columns: (s, a, s′) of the distinct rows, shape (n, 2 d_s + d_a).
     """
 
@@ -59,8 +58,7 @@ class AdditiveReward:
     ridge: float
     error: float
     r_squared: float
-    grams: Tensor
-    moments: Tensor
+    sums: GlobalFit
     columns: Tensor
 
     @classmethod
@@ -79,16 +77,15 @@ class AdditiveReward:
         distinct = data.take(rows.first)
         columns = torch.cat([distinct.states, distinct.actions, distinct.next_states], dim=1)
         some, few = rows.sample[:_ROWS], columns[rows.sample[:_ROWS]]
-        reward, weights, groups = rows.targets[:, target], rows.weights, rows.groups
+        known = rows.take(some)
 
         def errors(factors: Tensor, ridges: tuple[float, ...]) -> list[tuple[float, float, float]]:
             """Return the held-out error, 1 − R² and the ridge, for each ridge."""
             X = _features(few, factors, *_places(few, factors))
-            sums = _sums(X, reward[some], weights[some], groups[some], rows.num_groups)
-            found = []
+            sums, found = GlobalFit.of(known, X, [target]), []
             for ridge in ridges:
-                fits = _coefficients(*sums, ridge, ~torch.eye(rows.num_groups, dtype=torch.bool))
-                wrong = ((reward[some] - (X * fits[groups[some]]).sum(dim=1)) / spread).square()
+                fits = _coefficients(sums, ridge, ~torch.eye(rows.num_groups, dtype=torch.bool))
+                wrong = ((known.targets[:, target] - (X * fits[known.groups]).sum(dim=1)) / spread).square()
                 found.append((float(wrong.clamp(max=1.0).mean()), float(wrong.clamp(max=4.0).mean()), ridge))
             return found
 
@@ -108,8 +105,8 @@ class AdditiveReward:
             return None
         knots, units = _places(few, factors)
         X = _features(columns, factors, knots, units)
-        sums = _sums(X, reward, weights, groups, rows.num_groups)
-        return cls(target, factors, knots, units, ridge, least, 1.0 - left, *sums, columns)
+        sums = GlobalFit.of(rows, X, [target])
+        return cls(target, factors, knots, units, ridge, least, 1.0 - left, sums, columns)
 
     def instead_of(self, charts: HeldOutFit) -> HeldOutFit:
         """Return what is said of the fit in the place of charts; columns of s′ count as those of s."""
@@ -125,12 +122,13 @@ class AdditiveReward:
         They are what a regulator can make small in its place: where a difference is best near 0, it is an
         error from a set point.
         """
-        everywhere = torch.ones(1, len(self.grams), dtype=torch.bool)
-        fit, names = self.fitted(everywhere), [*map(quoted, (*schema.states, *schema.actions))]
+        names = [*map(quoted, (*schema.states, *schema.actions))]
         names += [f"next({name})" for name in names[: self.num_states]]
-        parts = []
-        for values, knots, factors in zip(fit.at_knots, self.knots, self.factors, strict=True):
-            best = int(values.argmax())
+        [fit] = _coefficients(self.sums, self.ridge, torch.ones(1, len(self.sums.grams), dtype=torch.bool))
+        parts, one = [], torch.ones(1, 1, dtype=torch.float64)
+        terms = zip(fit[1:].view(len(self.knots), -1), self.knots, self.units, self.factors, strict=True)
+        for each, knots, unit, factors in terms:
+            best = int((_features(knots[:, None], one, knots[None], unit[None])[:, 1:] @ each).argmax())
             if 0 < best < len(knots) - 1:
                 (first, *others) = factors.nonzero()[:, 0].tolist()
                 signs = [names[k] if factors[k] > 0 else f"-{names[k]}" for k in (first, *others)]
@@ -142,15 +140,16 @@ class AdditiveReward:
 
     def errors(self, rows: RegressionRows, inner: Tensor, outer: Tensor) -> Tensor:
         """Return squared errors in units of the variance on outer rows (m,), fitted to inner ones."""
-        X = _features(self.columns, self.factors, self.knots, self.units)
-        y, groups = rows.targets[:, self.num_states], torch.zeros(len(inner), dtype=torch.int64)
-        sums = _sums(X[inner], y[inner], rows.weights[inner], groups, 1)
-        fit = _coefficients(*sums, self.ridge, torch.ones(1, 1, dtype=torch.bool))[0]
-        return ((y[outer] - X[outer] @ fit) / rows.spread[self.num_states]).square()
+        X, every = _features(self.columns, self.factors, self.knots, self.units), [self.num_states]
+        sums = GlobalFit.of(rows.take(inner), X[inner], every)
+        [fit] = _coefficients(sums, self.ridge, torch.ones(1, rows.num_groups, dtype=torch.bool))
+        missed = rows.targets[outer][:, every] - X[outer] @ fit[:, None]
+        squared: Tensor = (missed[:, 0] / rows.spread[self.num_states]).square()
+        return squared
 
     def fitted(self, kept: Tensor) -> AdditiveFit:
         """Return the fit to parts (P, G) of the groups."""
-        return AdditiveFit(self, _coefficients(self.grams, self.moments, self.ridge, kept))
+        return AdditiveFit(self, _coefficients(self.sums, self.ridge, kept))
 
 
 class AdditiveFit:
@@ -162,16 +161,6 @@ class AdditiveFit:
         each = coefficients[:, 1:].view(len(coefficients), k, -1) / reward.units
         self._level = coefficients[:, 0].numpy()
         self._slope, self._hinges = each[:, :, 0].T.numpy(), each[:, :, 1:].permute(1, 2, 0).numpy()
-
-    @property
-    def at_knots(self) -> FloatArray:
-        """f_j at its knots from all parts, each about its first one, shape (k, 1 + K)."""
-        z = self._knots[:, :, 0]
-        beyond = np.maximum(z[:, None] - z[:, 1:, None], 0.0)  # (k, K, 1 + K)
-        found: FloatArray = self._slope[:, :1] * (z - z[:, :1]) + (self._hinges[:, :, :1] * beyond).sum(
-            axis=1
-        )
-        return found
 
     def at(self, x: FloatArray, after: FloatArray, part: IntArray | None) -> tuple[FloatArray, FloatArray]:
         """Return rewards (m,) of steps from x = (s, a) (d, m) to s′ (d_s, m), and slopes (d + d_s, m)."""
@@ -214,16 +203,9 @@ def _features(columns: Tensor, factors: Tensor, knots: Tensor, units: Tensor) ->
     return torch.cat([each.new_ones(len(each), 1), each.flatten(1)], dim=1)
 
 
-def _sums(X: Tensor, y: Tensor, weights: Tensor, groups: Tensor, num_groups: int) -> tuple[Tensor, Tensor]:
-    """Return Σ wffᵀ (G, q, q) and Σ wfy (G, q, 1) of each group."""
-    weighted, parts = X * weights[:, None], [groups == g for g in range(num_groups)]
-    grams = torch.stack([weighted[part].T @ X[part] for part in parts])
-    return grams, torch.stack([weighted[part].T @ y[part, None] for part in parts])
-
-
-def _coefficients(grams: Tensor, moments: Tensor, ridge: float, kept: Tensor) -> Tensor:
+def _coefficients(sums: GlobalFit, ridge: float, kept: Tensor) -> Tensor:
     """Return coefficients (P, q) from parts (P, G) of the groups; changes of slope are penalised."""
-    gram, moment = (torch.einsum("pg,gqr->pqr", kept.double(), one) for one in (grams, moments))
+    gram, moment = (torch.einsum("pg,gqr->pqr", kept.double(), one) for one in (sums.grams, sums.moments))
     penalty = torch.full(gram.shape[1:2], ridge, dtype=torch.float64)
     penalty[0] = penalty[1 :: _KNOTS + 1] = LEAST_RIDGE
     return ridge_fit(gram, moment, penalty * gram[:, :1, 0])[:, :, 0]
