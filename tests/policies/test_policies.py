@@ -109,7 +109,7 @@ def test_gains_of_other_shapes_are_refused(gain: Any) -> None:
 
 def test_standardised_features_have_mean_zero_and_variance_one() -> None:
     features = rows(200) * torch.tensor([1e-3, 1.0, 1e5]) + torch.tensor([5.0, 0.0, -1e6])
-    z = Standardizer.from_data(features)(features)
+    z = Standardizer.from_data(features).at(features)
     # A mean of 10⁶ over a deviation of 10⁵ costs one digit of sixteen; a sum of 200, two more.
     torch.testing.assert_close(z.mean(dim=0), torch.zeros(3, dtype=torch.float64), rtol=0, atol=1e-10)
     torch.testing.assert_close(z.square().mean(dim=0), torch.ones(3, dtype=torch.float64), rtol=1e-10, atol=0)
@@ -147,7 +147,7 @@ def test_a_network_is_a_layer_of_rectified_units_between_two_affine_maps() -> No
 def test_the_range_is_reached_at_both_ends_and_centred_between() -> None:
     squash = ActionRange([-1.0, 10.0], [3.0, 11.0])
     raw = torch.tensor([[-50.0, 50.0], [0.0, 0.0], [50.0, -50.0]], dtype=torch.float64)
-    assert squash(raw).tolist() == [[-1.0, 11.0], [1.0, 10.5], [3.0, 10.0]]
+    assert squash.at(raw).tolist() == [[-1.0, 11.0], [1.0, 10.5], [3.0, 10.0]]
 
 
 @pytest.mark.parametrize("build", [network, gaussian_network])

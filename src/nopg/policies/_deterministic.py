@@ -9,7 +9,7 @@ import torch
 
 from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
-from nopg.policies._networks import MLP, ActionRange, new_network
+from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Deterministic, Policy
 
 
@@ -78,12 +78,13 @@ class MLPPolicy(Deterministic):
         Features of the states are (n, d_f), logged actions (n, d_a), weights of the rows (n,), one each by
         default; see `MLP` for the others.
         """
-        return cls(*new_network(features, actions, rng=rng, hidden=hidden, linear=linear, weights=weights))
+        standardizer, count = Standardizer.from_data(features, weights), actions.shape[1]
+        network = MLP(standardizer, count, hidden=hidden, rng=rng, linear=linear)
+        return cls(network, ActionRange(*actions.aminmax(dim=0)))
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return the action (m, d_a)."""
-        actions: torch.Tensor = self.action_range(self.network(features))
-        return actions
+        return self.action_range.at(self.network(features))
 
 
 class DeviationPolicy(Deterministic):

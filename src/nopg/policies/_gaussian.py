@@ -10,7 +10,7 @@ import torch
 
 from nopg._typing import ArrayLike, as_tensor
 from nopg.errors import ArgumentError
-from nopg.policies._networks import MLP, ActionRange, new_network
+from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import Deterministic, Policy
 
 
@@ -44,7 +44,7 @@ class _Gaussian(Policy):
     def actions(self, features: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
         """Return μ(s) + σ(s)·noise, shape (L, m, d_a)."""
         mu, sigma = self.moments(features)
-        return mu[None] + sigma[None] * noise
+        return mu + sigma * noise
 
     def mode(self, features: torch.Tensor) -> torch.Tensor:
         """Return μ(s)."""
@@ -52,14 +52,10 @@ class _Gaussian(Policy):
 
     def _deviations(self, name: str, values: ArrayLike) -> torch.Tensor:
         """Return a deviation for each action, (d_a,)."""
-        found = as_tensor(values)
-        if found.shape not in {(), (1,), (self.num_actions,)} or not bool(
-            (found.isfinite() & (found >= 0)).all()
-        ):
-            raise ArgumentError(
-                f"{name} is {found.tolist()}; give one finite number of at least 0, or {self.num_actions}"
-            )
-        return found.expand(self.num_actions).clone()
+        found, d_a = as_tensor(values), self.num_actions
+        if found.shape not in {(), (1,), (d_a,)} or not bool((found.isfinite() & (found >= 0)).all()):
+            raise ArgumentError(f"{name} is {found.tolist()}; give one finite number of at least 0, or {d_a}")
+        return found.expand(d_a).clone()
 
 
 class GaussianPolicy(_Gaussian):
@@ -121,15 +117,11 @@ class GaussianMLPPolicy(_Gaussian):
 
         σ is at most half the radius of the actions, as in the supplement's pendulum, in any unit.
         """
-        network, action_range = new_network(
-            features, actions, rng=rng, hidden=hidden, weights=weights, outputs_per_action=2
-        )
-        largest = action_range.radius / 2
-        return cls(network, action_range, largest_std=largest, num_action_samples=num_action_samples)
+        standardizer, limits = Standardizer.from_data(features, weights), ActionRange(*actions.aminmax(dim=0))
+        network = MLP(standardizer, 2 * actions.shape[1], hidden=hidden, rng=rng)
+        return cls(network, limits, largest_std=limits.radius / 2, num_action_samples=num_action_samples)
 
     def moments(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return μ(s) and σ(s), both (m, d_a)."""
         f, g = self.network(features).split(self.num_actions, dim=-1)
-        mu: torch.Tensor = self.action_range(f)
-        sigma: torch.Tensor = self.largest_std * g.sigmoid()
-        return mu, sigma
+        return self.action_range.at(f), self.largest_std * g.sigmoid()

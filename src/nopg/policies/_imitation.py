@@ -85,7 +85,7 @@ def _without_units(
     if not isinstance(policy, (MLPPolicy, GaussianMLPPolicy)):
         return policy.mode, features, actions
     network = policy.network
-    inputs, targets = network.standardizer(features), policy.action_range.share(actions)
+    inputs, targets = network.standardizer.at(features), policy.action_range.share(actions)
     return (
         lambda standardized: network.at(standardized)[:, : policy.num_actions].tanh(),
         inputs.round(decimals=_DIGITS),

@@ -38,7 +38,7 @@ class Standardizer(torch.nn.Module):
             variance = weights @ (features - mean).square() / weights.sum()
         return cls(mean, variance.sqrt().masked_fill(constant, 0.0))
 
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
+    def at(self, features: torch.Tensor) -> torch.Tensor:
         """Return standardised features."""
         return (features - self.mean) / self.std
 
@@ -63,20 +63,15 @@ class ActionRange(torch.nn.Module):
         """Return where actions lie in the range, from −1 to 1."""
         return (actions - self.center) / self.radius
 
-    def forward(self, raw: torch.Tensor) -> torch.Tensor:
+    def at(self, raw: torch.Tensor) -> torch.Tensor:
         """Return actions inside the range."""
         return self.center + self.radius * raw.tanh()
 
 
 class MLP(torch.nn.Module):
-    """One hidden layer of ReLU units on standardised inputs; the supplement's network.
+    """One hidden layer of ReLU units on standardised inputs, the supplement's network; weights in ±1/√fan-in.
 
-    Args:
-        standardizer: From the data.
-        num_outputs: Number of outputs.
-        hidden: Number of units.
-        rng: Of the weights, uniform in ±1/√fan-in.
-        linear: Whether the first units begin as the inputs, far from their kinks: linear laws are near.
+    With `linear` the first units begin as the inputs, far from their kinks: linear laws are near.
     """
 
     def __init__(
@@ -101,28 +96,12 @@ class MLP(torch.nn.Module):
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return outputs (m, num_outputs)."""
-        return self.at(self.standardizer(features))
+        return self.at(self.standardizer.at(features))
 
     def at(self, standardized: torch.Tensor) -> torch.Tensor:
         """Return outputs (m, num_outputs) at standardised features (m, d_f)."""
         outputs: torch.Tensor = self.output(torch.relu(self.hidden(standardized)))
         return outputs
-
-
-def new_network(
-    features: torch.Tensor,
-    actions: torch.Tensor,
-    *,
-    rng: torch.Generator,
-    hidden: int,
-    weights: torch.Tensor | None,
-    linear: bool = False,
-    outputs_per_action: int = 1,
-) -> tuple[MLP, ActionRange]:
-    """Return an untrained network with inputs standardised as in the data, and the range of their actions."""
-    standardizer, count = Standardizer.from_data(features, weights), outputs_per_action * actions.shape[1]
-    network = MLP(standardizer, count, hidden=hidden, rng=rng, linear=linear)
-    return network, ActionRange(actions.amin(dim=0), actions.amax(dim=0))
 
 
 def _linear(num_inputs: int, num_outputs: int, rng: torch.Generator) -> torch.nn.Linear:
