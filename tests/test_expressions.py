@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from nopg._expressions import Condition, Expression
+from nopg._expressions import Expression
 from nopg._formula_limits import formula_limits
 from nopg.errors import ArgumentError
 
@@ -51,9 +51,10 @@ def test_next_and_diff_of_a_column_are_columns_of_that_name() -> None:
 
 
 def test_a_condition_tells_how_far_it_is_met() -> None:
-    found = Expression("level > 1 and valve < 0").value(COLUMNS)
-    assert isinstance(found, Condition)
-    assert found.margin.tolist() == pytest.approx([-1.0, 1.0, 0.0])
+    formula = Expression("level > 1 and valve < 0")
+    assert formula.is_condition
+    found = formula.margin(COLUMNS)
+    assert found.tolist() == pytest.approx([-1.0, 1.0, 0.0])
 
 
 def test_the_gradient_of_a_formula_is_that_of_torch() -> None:

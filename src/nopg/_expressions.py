@@ -65,16 +65,6 @@ class Operation(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """How far a condition is met: a comparison is the difference of its sides, positive where it holds.
-
-    `and` is the smaller and `or` the larger of two margins.
-    """
-
-    margin: Array
-
-
-@dataclass(frozen=True, slots=True)
 class Expression:
     """A formula of columns by name; a name that is no word of Python is quoted: `` `level [m]` ``.
 
@@ -127,20 +117,28 @@ class Expression:
         (reader.margin if _is_condition(tree) else reader.number)(tree)
         object.__setattr__(self, "operations", tuple(reader.found))
 
-    def value(self, columns: Mapping[str, Array]) -> Array | Condition:
-        """Return the value of the formula for columns by name, all of one shape."""
+    @property
+    def is_condition(self) -> bool:
+        """Whether it holds or does not, instead of being a number."""
+        return _is_condition(self.tree)
+
+    def margin(self, columns: Mapping[str, Array]) -> Array:
+        """Return how far a condition is met by columns by name, all of one shape; of a number its value.
+
+        A comparison is the difference of its sides, positive where it holds; `and` is the smaller and `or`
+        the larger of two margins.
+        """
         if missing := [name for name in self.names if name not in columns]:
             raise ArgumentError(
                 f"{missing[0]!r} in {self.what} {self.text!r} is not known; there are {sorted(columns)}"
             )
-        found = _computed(self.operations, _library(*columns.values()), columns)
-        return Condition(found) if _is_condition(self.tree) else found
+        return _computed(self.operations, _library(*columns.values()), columns)
 
     def __call__(self, columns: Mapping[str, Array]) -> Array:
         """Return the numbers of the formula, in the shape of the columns."""
-        found = self.value(columns)
-        if isinstance(found, Condition):
-            found = _holds(found.margin, _library(found.margin))
+        found = self.margin(columns)
+        if self.is_condition:
+            found = _holds(found, _library(found))
         if not columns:
             return found
         one = next(iter(columns.values()))

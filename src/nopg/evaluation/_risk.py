@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from scipy import special
 
-from nopg._expressions import Condition, Expression
+from nopg._expressions import Expression
 from nopg._typing import as_tensor
 from nopg._units import check_units
 from nopg.data import Schema, Transitions
@@ -59,13 +59,12 @@ def margin_of(region: str, schema: Schema) -> Callable[[torch.Tensor], torch.Ten
     """Return how far raw states (…, d_s) lie inside a region, positive inside, in its own units."""
     expression = Expression(region, "the region")
     check_units(expression, schema.units)
+    if not expression.is_condition:
+        raise ArgumentError(f"the region {region!r} is no condition on the states {list(schema.states)}")
 
     def margin(states: torch.Tensor) -> torch.Tensor:
-        found = expression.value({name: states[..., k] for k, name in enumerate(schema.states)})
-        if not isinstance(found, Condition):
-            raise ArgumentError(f"the region {region!r} is no condition on the states {list(schema.states)}")
-        inside: torch.Tensor = found.margin
-        return inside
+        found = expression.margin({name: states[..., k] for k, name in enumerate(schema.states)})
+        return torch.as_tensor(found)
 
     margin(torch.zeros(1, len(schema.states), dtype=torch.float64))  # report a wrong name at once
     return margin

@@ -100,8 +100,31 @@ class Fleet:
         return LocalModel(self.sample, groups=self.groups).steps.lean()
 
     @cached_property
-    def _pooling(self) -> Pooling:
-        return Pooling(self._steps, self.plants)
+    def _donors(self) -> list[str]:
+        """The plants whose rows may be pooled into others."""
+        rows = {name: one.statistics.num_rows for name, one in self.plants.items()}
+        return [
+            name for name, count in rows.items() if count >= _FEW_ROWS * float(np.median([*rows.values()]))
+        ]
+
+    @cached_property
+    def _columns(self) -> list[int]:
+        """The targets that are learned and vary."""
+        learned = {column for charts in self._steps.blocks for column in charts.columns}
+        return [k for k in sorted(learned) if self._steps.rows.spread[k] > 0]
+
+    @cached_property
+    def _fits(self) -> dict[str, list[ChartFit]]:
+        return {name: self._steps.fits_to(self.plants[name].statistics) for name in self._donors}
+
+    @cached_property
+    def _fits_of_rest(self) -> list[list[ChartFit]]:
+        """Fits to all plants but those of one part of the fleet, for each part."""
+        names = list(self.plants)
+        parts = [names[k::_PARTS] for k in range(min(_PARTS, len(names)))]
+        sums = [reduce(add, (self.plants[name].statistics for name in part)) for part in parts]
+        rest = [[one for k, one in enumerate(sums) if k != left_out] for left_out in range(len(sums))]
+        return [self._steps.fits_to(reduce(add, some)) for some in rest]
 
     def summary(self) -> LogSummary:
         """Return the summary of all plants, for one controller for all of them."""
@@ -118,15 +141,49 @@ class Fleet:
         return LogSummary(
             self.sample.starting_at(starts),
             self.groups,
-            self._pooling.pooled(name, pool),
+            self._pooled(name, pool),
             own.own_rows(self._steps.rows.inputs.shape[1]),
         )
 
     def pool(self, name: str) -> Pool:
-        """Return which other plants count for a plant, and how much, by its held-out one-step error."""
+        """Return which other plants count for a plant, and how much, by its held-out one-step error.
+
+        Weights w ≥ 0, Σw = 1, of other plants are those whose combined predictions f = Σ w_q f_q fit the
+        plant's rows best, as in synthetic control (Abadie, Diamond and Hainmueller 2010). Rows of these
+        plants are moved to the plant, y − f_q(x) + f(x), and count beside its own with the number of
+        effective rows that has the least error. For every error, weights and fits come from other groups.
+        """
         if name not in self.plants:
             raise ArgumentError(f"there is no plant {name!r}; there are {', '.join(self.plants)}")
-        return self._pooling.pool(name)
+        own, rows = self.plants[name].statistics, self._rows(name)
+        donors = [other for other in self._donors if other != name]
+        (folds, apart), truth, own_error = _folds(rows, own), self._scaled(rows.targets), np.inf
+        if apart:
+            own_error = _root_mean([self._errors(own.scaled(1.0, kept), rows, some) for some, kept in folds])
+        if not donors:
+            return Pool({}, 0.0, own_error, own_error, np.nan)
+        rest = self._fits_of_rest[list(self.plants).index(name) % _PARTS]
+        fleet_error = _root_mean([(self._predicted(rest, rows.inputs) - truth).square()])
+
+        by_donor = torch.stack([self._predicted(self._fits[other], rows.inputs) for other in donors])
+        found = [_combination(by_donor[:, ~some], truth[~some]) for some, _ in folds]
+        combined = [
+            (torch.einsum("q,qmt->mt", torch.as_tensor(weights), by_donor[:, some]) - truth[some]).square()
+            for (some, _), weights in zip(folds, found, strict=True)
+        ]
+        tried = {0.0: own_error}
+        if _root_mean(combined) < own_error:
+            moved = [self._moved(_named(donors, one)) for one in found]
+            most = min(one.num_rows for one in moved)
+            for more in sorted({min(ratio * own.num_rows, most) for ratio in _RATIOS}):
+                sums = [
+                    (some, own.scaled(1.0, kept) + one.scaled(more / one.num_rows))
+                    for (some, kept), one in zip(folds, moved, strict=True)
+                ]
+                tried[more] = _root_mean([self._errors(one, rows, some) for some, one in sums])
+        best = max(more for more, error in tried.items() if error <= _AS_GOOD * min(tried.values()))
+        weights = _named(donors, _combination(by_donor, truth))
+        return Pool(weights, best, own_error, tried[best], fleet_error)
 
     def report(self) -> pd.DataFrame:
         """Return a table of the plants: rows, errors of `Pool`, share of others, the most alike, score.
@@ -151,89 +208,16 @@ class Fleet:
         }
         return pd.DataFrame(columns, index=pd.Index([*self.plants], name="plant"))
 
-
-def robust_scores(errors: FloatArray) -> FloatArray:
-    """Return robust z-scores of log errors; 0 among few plants."""
-    if len(errors) < _FEWEST:
-        return np.zeros(len(errors))
-    logs = np.log(np.maximum(errors, 1e-300))
-    apart = logs - np.median(logs)
-    return np.asarray(apart / max(_NORMAL * float(np.median(np.abs(apart))), 1e-12))
-
-
-class Pooling:
-    """Finds for a plant which others help to predict it, from charts and the sums of every plant.
-
-    Weights w ≥ 0, Σw = 1, of other plants are those whose combined predictions f = Σ w_q f_q fit the plant's
-    rows best, as in synthetic control (Abadie, Diamond and Hainmueller 2010). Rows of these plants are moved
-    to the plant, y − f_q(x) + f(x), and count beside its own with the number of effective rows that has the
-    least error. For every error, weights and fits come from other groups of rows.
-    """
-
-    def __init__(self, steps: OneStep, plants: Mapping[str, PlantSums]) -> None:
-        self._steps, self._plants = steps, plants
-        least = _FEW_ROWS * float(np.median([one.statistics.num_rows for one in plants.values()]))
-        self._donors = [name for name, one in plants.items() if one.statistics.num_rows >= least]
-        spread = steps.rows.spread
-        learned = {column for charts in steps.blocks for column in charts.columns}
-        self._columns = [k for k in sorted(learned) if spread[k] > 0]
-        self._spread = spread[self._columns]
-
-    @cached_property
-    def _fits(self) -> dict[str, list[ChartFit]]:
-        return {name: self._steps.fits_to(self._plants[name].statistics) for name in self._donors}
-
-    @cached_property
-    def _fits_of_rest(self) -> list[list[ChartFit]]:
-        """Fits to all plants but those of one part of the fleet, for each part."""
-        names = list(self._plants)
-        parts = [names[k::_PARTS] for k in range(min(_PARTS, len(names)))]
-        sums = [reduce(add, (self._plants[name].statistics for name in part)) for part in parts]
-        rest = [[one for k, one in enumerate(sums) if k != left_out] for left_out in range(len(sums))]
-        return [self._steps.fits_to(reduce(add, some)) for some in rest]
-
-    def pool(self, name: str) -> Pool:
-        """Return what is pooled with a plant."""
-        own, rows = self._plants[name].statistics, self._rows(name)
-        donors = [other for other in self._donors if other != name]
-        (folds, apart), truth, own_error = _folds(rows, own), self._scaled(rows.targets), np.inf
-        if apart:
-            own_error = _root_mean([self._errors(own.scaled(1.0, kept), rows, some) for some, kept in folds])
-        if not donors:
-            return Pool({}, 0.0, own_error, own_error, np.nan)
-        rest = self._fits_of_rest[list(self._plants).index(name) % _PARTS]
-        fleet_error = _root_mean([(self._predicted(rest, rows.inputs) - truth).square()])
-
-        by_donor = torch.stack([self._predicted(self._fits[other], rows.inputs) for other in donors])
-        found = [_combination(by_donor[:, ~some], truth[~some]) for some, _ in folds]
-        combined = [
-            (torch.einsum("q,qmt->mt", torch.as_tensor(weights), by_donor[:, some]) - truth[some]).square()
-            for (some, _), weights in zip(folds, found, strict=True)
-        ]
-        tried = {0.0: own_error}
-        if _root_mean(combined) < own_error:
-            moved = [self._moved(_named(donors, one)) for one in found]
-            most = min(one.num_rows for one in moved)
-            for more in sorted({min(ratio * own.num_rows, most) for ratio in _RATIOS}):
-                sums = [
-                    (some, own.scaled(1.0, kept) + one.scaled(more / one.num_rows))
-                    for (some, kept), one in zip(folds, moved, strict=True)
-                ]
-                tried[more] = _root_mean([self._errors(one, rows, some) for some, one in sums])
-        best = max(more for more, error in tried.items() if error <= _AS_GOOD * min(tried.values()))
-        weights = _named(donors, _combination(by_donor, truth))
-        return Pool(weights, best, own_error, tried[best], fleet_error)
-
-    def pooled(self, name: str, pool: Pool) -> Statistics:
+    def _pooled(self, name: str, pool: Pool) -> Statistics:
         """Return the sums of a plant with those that are pooled."""
-        own = self._plants[name].statistics
+        own = self.plants[name].statistics
         if pool.rows == 0:
             return own
         moved = self._moved(pool.weights)
         return own + moved.scaled(pool.rows / moved.num_rows)
 
     def _rows(self, name: str) -> OwnRows:
-        return self._plants[name].own_rows(self._steps.rows.inputs.shape[1])
+        return self.plants[name].own_rows(self._steps.rows.inputs.shape[1])
 
     def _moved(self, weights: Mapping[str, float]) -> Statistics:
         """Return sums over the sampled rows of other plants, moved to what the combination predicts there."""
@@ -249,7 +233,7 @@ class Pooling:
         return self._steps.sums_of(batch, batch)
 
     def _scaled(self, targets: Tensor) -> Tensor:
-        return targets[:, self._columns] / self._spread
+        return targets[:, self._columns] / self._steps.rows.spread[self._columns]
 
     def _predicted(self, fits: list[ChartFit], inputs: Tensor) -> Tensor:
         return self._scaled(self._steps.targets(fits, inputs))
@@ -258,6 +242,15 @@ class Pooling:
         """Return the squared errors (m, t) of sums on some rows."""
         found = self._predicted(self._steps.fits_to(statistics), rows.inputs[some])
         return (found - self._scaled(rows.targets[some])).square()
+
+
+def robust_scores(errors: FloatArray) -> FloatArray:
+    """Return robust z-scores of log errors; 0 among few plants."""
+    if len(errors) < _FEWEST:
+        return np.zeros(len(errors))
+    logs = np.log(np.maximum(errors, 1e-300))
+    apart = logs - np.median(logs)
+    return np.asarray(apart / max(_NORMAL * float(np.median(np.abs(apart))), 1e-12))
 
 
 def _named(names: Sequence[str], weights: FloatArray) -> dict[str, float]:
