@@ -1,7 +1,8 @@
 """Trainings with checkpoints, saves and reports that are killed at random times, one after the other.
 
-Run by the tests in a process of its own, which forks: `killed_training.py KILLS`. Each process goes on where
-the one before was killed.
+Run by the tests in a process of its own, which forks: `killed_training.py CHAINS`. In a chain two processes
+are killed while they train, one while it saves and one while it reports; each goes on where the one before
+was killed. The last process is left alone, and ends as if there had been no other.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +31,10 @@ from nopg.errors import SupportWarning
 from nopg.report import policy_report
 from nopg.training import CheckpointConfig, TrainingResult
 
-STAGES = ("training", "saving", "reporting", "ended")
 UPDATES = 60
+SAVING, REPORTING, ENDED = 201, 202, 203
+"""How far a process has come; below them the number of updates."""
+WORDS = {SAVING: "saving", REPORTING: "reporting", ENDED: "ended"}
 
 
 def tank() -> nopg.Transitions:
@@ -43,46 +45,48 @@ def tank() -> nopg.Transitions:
     return nopg.Transitions.from_arrays(level, valve, -((level[:, 0] - 1.0) ** 2), after)
 
 
-def run(folder: Path, begin: Callable[[str], object]) -> TrainingResult:
-    """Train with a checkpoint after every update, save and report; say which stage begins."""
-    begin("training")
-    config = nopg.TrainingConfig(updates=UPDATES, start="given", progress=False)
+def run(folder: Path, note: Callable[[int], object]) -> TrainingResult:
+    """Train with a checkpoint after every update, save and report; say how far it has come."""
     result = nopg.optimize(
         tank(),
         0.7,
         policy="deterministic",
-        config=config,
+        config=nopg.TrainingConfig(
+            updates=UPDATES,
+            start="given",
+            progress=False,
+            callbacks=[lambda update: bool(note(update.number))],
+        ),
         checkpoint=CheckpointConfig(folder / "begun", every=1),
     )
-    begin("saving")
+    note(SAVING)
     result.save(folder / "tank", overwrite=True)
-    begin("reporting")
+    note(REPORTING)
     policy_report(result).save(folder / "tank.html", overwrite=True)
-    begin("ended")
+    note(ENDED)
     return result
 
 
-def killed(folder: Path, stage: mmap.mmap, wanted: str, seconds: float) -> str:
-    """Run in a process that is killed so many seconds after a stage began; return the stage it was in."""
-    stage[0] = 0
+def killed(folder: Path, wanted: int, seconds: float) -> int:
+    """Run in a process that is killed some time after it has come so far; return how far it came."""
+    reached = mmap.mmap(-1, 1)
     child = os.fork()
     if child == 0:
         try:
-            run(folder, lambda name: stage.__setitem__(0, STAGES.index(name)))
+            run(folder, lambda number: reached.__setitem__(0, number))
             os._exit(0)
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(1)
-    while stage[0] < STAGES.index(wanted) and not os.waitid(
-        os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT
-    ):
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    while reached[0] < wanted and not os.waitid(os.P_PID, child, options):
         time.sleep(1e-4)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)  # it is not waited for yet, so the number is still its own
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in {0, -signal.SIGKILL}, code
-    return STAGES[stage[0]]
+    assert code == (0 if reached[0] == ENDED and code == 0 else -signal.SIGKILL), code
+    return int(reached[0])
 
 
 def check_whole(folder: Path, reference: TrainingResult) -> int:
@@ -96,9 +100,7 @@ def check_whole(folder: Path, reference: TrainingResult) -> int:
         assert [row[0] for row in history] == list(range(1, updates + 1))
     if (folder / "tank").exists():
         assert updates == UPDATES
-        bundle = open_bundle(folder / "tank")
-        for group in ("controller", "result", "data"):
-            bundle.arrays(group)
+        open_bundle(folder / "tank").arrays("data")
         same_numbers(nopg.load(folder / "tank"), reference)
     if (folder / "tank.html").exists():
         assert (folder / "tank.html").read_text(encoding="utf-8").endswith("</html>")
@@ -115,29 +117,29 @@ def same_numbers(one: TrainingResult, other: TrainingResult) -> None:
     assert abs(one.expected_return - other.expected_return) < 1e-9
 
 
-def main(kills: int) -> None:
-    """Kill so many processes; each chain of them ends in a run that is not killed, as if none had been."""
+def main(chains: int) -> None:
     warnings.simplefilter("ignore", SupportWarning)
     torch.set_num_threads(1)
-    rng, stage, counted = random.Random(0), mmap.mmap(-1, 1), Counter[str]()
+    rng, counted, times = random.Random(0), Counter[str](), dict[int, float]()
     with tempfile.TemporaryDirectory() as there:
-        run(Path(there) / "first", lambda name: None)  # imports everything
-        times = dict[str, float]()
-        reference = run(Path(there), lambda name: times.update({name: time.monotonic()}))
-        lasted = {one: times[after] - times[one] for one, after in pairwise(STAGES)}
-    while sum(counted[name] for name in STAGES[:3]) < kills:
+        run(Path(there) / "first", lambda number: None)  # imports everything
+        reference = run(Path(there), lambda number: times.update({number: time.monotonic()}))
+    lasts = {SAVING: 2.0 * (times[REPORTING] - times[SAVING]), REPORTING: times[ENDED] - times[REPORTING]}
+    update = 2.0 * (times[UPDATES] - times[1]) / UPDATES
+    for _ in range(chains):
         with tempfile.TemporaryDirectory() as there:
-            folder, before, ended = Path(there), 0, False
-            while not ended:
-                wanted = rng.choice(STAGES[:3])
-                where = killed(folder, stage, wanted, rng.uniform(0.0, lasted[wanted]))
-                counted[where] += 1
+            folder, before = Path(there), 0
+            for wanted in (*sorted(rng.sample(range(UPDATES), 2)), SAVING, REPORTING):
+                reached = killed(folder, wanted, rng.uniform(0.0, lasts.get(wanted, update)))
                 after = check_whole(folder, reference)
-                counted["resumed"] += 0 < before < UPDATES and where != "ended"
+                counted[WORDS.get(reached, "training")] += 1
+                counted["resumed"] += 0 < before < UPDATES
+                counted["left behind"] += bool([*folder.glob(".*")])
                 assert after >= before  # no update is lost
-                before, ended = after, where == "ended"
-            same_numbers(nopg.load(folder / "tank"), reference)
-            assert (folder / "tank.html").exists()
+                before = after
+            same_numbers(run(folder, lambda number: None), reference)
+            check_whole(folder, reference)
+            assert {"begun", "tank", "tank.html", "tank.json"} <= {one.name for one in folder.iterdir()}
     sys.stdout.write(json.dumps(counted) + "\n")
 
 
