@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
+from unicodedata import category
 
 from nopg.errors import DataError
 
@@ -165,6 +166,17 @@ class Columns:
                 raise DataError(f"a missing {name!r} is held for {steps!r} steps; give a whole number from 1")
         if self.interval is not None and not (math.isfinite(self.interval) and self.interval > 0):
             raise DataError(f"the sampling interval is {self.interval} s; give a positive number")
+
+
+def readable(text: str) -> str:
+    r"""Return a name or a unit whose invisible characters are written as escapes.
+
+    Example:
+        >>> print(readable("level\n\ud800 m³/h"))
+        level\n\ud800 m³/h
+    """
+    shown = (one if one.isprintable() or category(one) == "Zs" else repr(one)[1:-1] for one in text)
+    return "".join(shown)
 
 
 def _plain(value: Any) -> Any:

@@ -55,13 +55,15 @@ def _flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def plain_values(value: Any) -> Any:
-    """Return a value for JSON: tuples become lists, keys strings, NaN and infinite numbers None."""
+def plain_values(value: Any, *, texts: bool = False) -> Any:
+    """Return a value for JSON: tuples become lists, keys strings, NaN and infinite numbers None or texts."""
     if isinstance(value, Mapping):
-        return {str(key): plain_values(inner) for key, inner in value.items()}
+        return {str(key): plain_values(inner, texts=texts) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain_values(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [plain_values(inner, texts=texts) for inner in value]
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return str(value) if texts else None
 
 
 def json_content(value: Mapping[str, Any]) -> bytes:

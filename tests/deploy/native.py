@@ -138,8 +138,8 @@ class InNumpy(GuardedController):
     def _given(self, observation: Numbers) -> Numbers:
         return np.full(len(self.low), np.nan) if self.given is None else self.given
 
-    def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, Numbers | None]:
-        found = super()._learned(state, allowed=allowed)
+    def _learned(self, state: Numbers, fault: str | None) -> tuple[float, Numbers | None, str]:
+        found = super()._learned(state, fault)
         self.unknown = found[0]
         return found
 

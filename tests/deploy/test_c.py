@@ -269,15 +269,15 @@ def test_files_are_the_same_twice_and_overwritten_only_if_told(tmp_path: Path) -
         to_c(linear(), tmp_path / "third.c")
 
 
-@pytest.mark.parametrize("name", ["tank.h", "tank", "2tank.c", "my tank.c", "double.c", ".c", "nopg_core.c"])
+@pytest.mark.parametrize("name", ["tank.h", "tank", "2tank.c", "my tank.c", ".c", "nopg_core.c"])
 def test_a_name_that_is_no_word_of_c_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"the path is|the file is called"):
         to_c(linear(), tmp_path / name)
 
 
 def test_two_controllers_fit_into_one_program(tmp_path: Path) -> None:
-    for name in ("one", "two"):
+    for name in ("one", "double"):  # a keyword is but the beginning of a name
         to_c(linear(), tmp_path / f"{name}.c")
-    (tmp_path / "main.c").write_text('#include "one.h"\n#include "two.h"\nint main(void) { return 0; }\n')
-    files: list[Any] = [tmp_path / f"{name}.c" for name in ("one", "two", "main")]
+    (tmp_path / "main.c").write_text('#include "one.h"\n#include "double.h"\nint main(void) { return 0; }\n')
+    files: list[Any] = [tmp_path / f"{name}.c" for name in ("one", "double", "main")]
     subprocess.run([COMPILERS[0], *STRICT, *files, "-lm", "-o", tmp_path / "both"], check=True)

@@ -340,54 +340,6 @@ def test_a_second_call_during_the_first_is_refused_and_changes_nothing() -> None
     assert guard.applied == pytest.approx([0.5])
 
 
-# The memory.
-
-EVERY: dict[str, Any] = {"transfer": 4, "dwell": 5, "frozen": 4, "deadline": 2.0, "max_change": 0.3}
-
-
-def test_a_guard_that_is_loaded_continues_in_the_middle_of_a_transfer() -> None:
-    one, other = guarded(**EVERY), guarded(**EVERY)
-    for k, place in enumerate([INSIDE, OUTSIDE, OUTSIDE, *[INSIDE] * 8]):
-        if k == 3:
-            other.load_state_dict(one.state_dict())
-        wanted = one.act(place, time=float(k))
-        if k >= 3:
-            found = other.act(place, time=float(k))
-            assert (found.source, found.reason) == (wanted.source, wanted.reason)
-            assert found.action.tolist() == wanted.action.tolist()
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("acted", 7.0),
-        ("acted", 0.5),
-        ("acted", np.nan),
-        ("waited", np.nan),
-        ("waited", -1.0),
-        ("left", np.nan),
-        ("left", np.inf),
-        ("repeats", [np.nan, 0.0]),
-        ("last_action", [np.nan]),
-        ("last_action", [np.inf]),
-        ("last_action", [0.1, 0.2]),
-        ("last_measured", "none"),
-        ("age", [np.nan, 0.0]),
-        ("age", [0.0]),
-    ],
-)
-def test_of_a_memory_that_cannot_be_nothing_is_taken_over(name: str, values: Any) -> None:
-    one, other = guarded(**EVERY), guarded(**EVERY)
-    for k in range(4):
-        one.act(OUTSIDE, time=float(k))
-        other.act(INSIDE, time=float(k))
-    before = other.state_dict()
-    with pytest.raises(ArgumentError, match=name):
-        other.load_state_dict(one.state_dict() | {name: np.asarray(values)})
-    after = other.state_dict()
-    assert all(np.array_equal(before[key], after[key], equal_nan=True) for key in before)
-
-
 @pytest.mark.parametrize(
     "rules",
     [

@@ -122,7 +122,6 @@ def test_the_json_says_what_the_page_says(report: PolicyReport, page: str, tmp_p
     for fit in facts["model"]["columns"]:
         assert f"{fit['r_squared']:.3f}" in shown
     assert facts["training"]["equation"] in shown
-    assert set(facts["pictures"]) == set(report.pictures)
 
 
 def test_fit_evaluation_and_report_say_one_number(report: PolicyReport, result: TrainingResult) -> None:
@@ -185,8 +184,7 @@ def test_a_risk_is_never_a_bare_zero_and_without_a_region_the_page_says_how(
     assert "between 0 %" not in words
     again = policy_report(nopg.load(result.save(tmp_path / "run")))
     assert "--region 'level > 1'" in unescape(again.html)
-    assert again.sentence == report.sentence
-    for part in ("data", "model", "influential", "policy", "logged", "differences"):
+    for part in ("sentence", "data", "model", "influential", "policy", "logged", "differences"):
         assert again.facts[part] == report.facts[part]
 
 

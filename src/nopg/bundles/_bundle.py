@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nopg._checks import check_target
-from nopg._files import write_files
+from nopg._files import plain_values, write_files
 from nopg.bundles._fields import Fields
 from nopg.errors import BundleError
 
@@ -141,13 +140,4 @@ def _hash(arrays: Mapping[str, Array]) -> str:
 
 
 def _json(document: Mapping[str, Any]) -> str:
-    return json.dumps(_plain(document), allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    """Return plain JSON values; a number that is not finite becomes text."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(plain_values(document, texts=True), allow_nan=False)

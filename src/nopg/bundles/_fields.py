@@ -18,14 +18,6 @@ class Fields:
     Args:
         values: The object.
         place: The name of the document, for messages.
-
-    Example:
-        >>> fields = Fields({"discount": 0.97, "units": {"level": "m"}}, "result.json")
-        >>> fields.number("discount"), fields.object("units").text("level")
-        (0.97, 'm')
-        >>> fields.text("discount")
-        Traceback (most recent call last):
-        nopg.errors.BundleError: result.json: 'discount' is 0.97, not text
     """
 
     def __init__(self, values: Mapping[str, Any], place: str) -> None:
@@ -33,7 +25,6 @@ class Fields:
 
     @classmethod
     def parse(cls, content: str, place: str) -> Fields:
-        """Parse a JSON object."""
         try:
             values = json.loads(content, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
@@ -44,7 +35,6 @@ class Fields:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all fields."""
         return tuple(self.values)
 
     def has(self, name: str) -> bool:
@@ -52,11 +42,9 @@ class Fields:
         return self.values.get(name) is not None
 
     def text(self, name: str) -> str:
-        """Return a text."""
         return self._typed(name, str, "text")
 
     def flag(self, name: str) -> bool:
-        """Return true or false."""
         return self._typed(name, bool, "true or false")
 
     def integer(self, name: str, *, least: int = 0) -> int:
@@ -79,7 +67,6 @@ class Fields:
         return tuple(self._checked(name, values, all(isinstance(one, str) for one in values), wanted))
 
     def object(self, name: str) -> Fields:
-        """Return an object within this one."""
         return Fields(self._typed(name, dict, "an object"), f"{self.place}: {name}")
 
     def each(self, name: str, read: Callable[[Fields, str], T]) -> dict[str, T]:

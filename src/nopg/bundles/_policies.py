@@ -30,7 +30,6 @@ class Linear:
     action_range = None
 
     def __call__(self, features: Numbers) -> Numbers:
-        """Return actions (m, d_a) at features (m, d_f)."""
         return features @ self.gain.T
 
 
@@ -52,7 +51,6 @@ class Network:
             return self.center - self.radius, self.center + self.radius
 
     def __call__(self, features: Numbers) -> Numbers:
-        """Return actions (m, d_a) at features (m, d_f)."""
         W_1, b_1 = self.hidden
         W_2, b_2 = self.output
         units = np.maximum((features - self.mean) / self.std @ W_1 + b_1, 0.0)
@@ -69,10 +67,10 @@ class Formulas:
     action_range: Range
 
     def __call__(self, features: Numbers) -> Numbers:
-        """Return actions (m, d_a) at features (m, d_f)."""
         gains = {name: np.full(len(features), value) for name, value in self.gains.items()}
         actions = np.stack(self.law.actions(self.law.states(features, np.arctan2), gains), axis=1)
-        return clipped(actions, *self.action_range)
+        within: Numbers = np.clip(actions, *self.action_range)
+        return within
 
     def operations(self) -> tuple[list[Operation], list[int]]:
         """Return all formulas as one list, `left` the place of a column, and the places of the actions."""
@@ -135,14 +133,8 @@ class Policy:
         if self.base is not None:
             law, limit = self.base
             base = law(features)
-            actions = base + clipped(actions - base, -limit, limit)
+            actions = base + np.clip(actions - base, -limit, limit)
         return actions
-
-
-def clipped(values: Numbers, low: Numbers, high: Numbers) -> Numbers:
-    """Return values within limits, NaN where they are NaN."""
-    found: Numbers = np.minimum(np.maximum(values, low), high)
-    return found
 
 
 def read_only(values: Numbers) -> Numbers:

@@ -164,10 +164,9 @@ def report(
         save_pictures(found.pictures, figures)
         written.append(str(figures))
     if as_json:
-        facts = {key: value for key, value in found.facts.items() if key != "pictures"}
-        print_json({"written": written, **facts})
+        print_json({"written": written, **found.facts})
         return
-    show(found.sentence)
+    show(found.facts["sentence"])
     for name, risk in found.facts["risks"].items():
         show(f"{name}: {risk['words']}" + ("" if most is None else f"; the limit is {risk['finding']}"))
     note(f"written: {' and '.join(written)}")

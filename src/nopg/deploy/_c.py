@@ -10,11 +10,11 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import numpy as np
 
+from nopg._checks import check_target
 from nopg._derived import StateStep
 from nopg._expressions import KINDS, Operation
 from nopg._files import write_files
@@ -30,12 +30,6 @@ CORE = "nopg_core.c"
 
 _NO_FIT = FitVariance(FirstFeatures(np.zeros(0, np.int64), *np.zeros((2, 0))), *np.zeros((2, 0)))
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-# Words of C that a file may not be called.
-_KEYWORDS = (
-    "auto bool break case char const continue default do double else enum extern false float for goto if "
-    "inline int long main nopg_core register restrict return short signed sizeof static struct switch true "
-    "typedef union unsigned void volatile while"
-)
 Table = Mapping[str, Any]
 
 
@@ -52,28 +46,19 @@ def to_c(guard: GuardedController, path: str | os.PathLike[str], *, overwrite: b
         path: Ends in `.c`; no other file may exist under the names.
         overwrite: Whether older files are replaced.
     """
-    target = source_target(path, ".c")
+    target = source_target(path, ".c", overwrite=overwrite)
     sources = {target.with_name(name): text for name, text in c_sources(guard, target.stem).items()}
     for file, content in sources.items():
-        if file.exists() and not overwrite and (file.name != CORE or file.read_bytes() != content):
-            raise ArgumentError(f"{file} exists already; give another name, or overwrite=True")
+        if not (file.name == CORE and file.exists() and file.read_bytes() == content):
+            check_target(file, overwrite=overwrite)
     write_files(sources)
     return target
 
 
 def c_sources(guard: GuardedController, name: str) -> dict[str, bytes]:
     """Return the contents of the header, the core and the source of a name, by file."""
-    columns, package = guard.controller.columns, files("nopg.deploy")
-    fills = {
-        "name": name,
-        "NAME": name.upper(),
-        "version": __version__,
-        "about": "\n".join(f" *   {plain_text(line)}" for line in _about(guard)),
-        "measured": len(columns.measured),
-        "states": len(columns.states),
-        "actions": len(columns.actions),
-    }
-    header = Template(package.joinpath("interface.h").read_text(encoding="ascii")).substitute(fills)
+    units = {column: f" [{unit}]" for column, unit in guard.controller.columns.units.items()}
+    header = rendered("interface.h", guard=guard, name=name, units=units, plain=plain_text)
     source = f"""\
 /* The numbers of the controller {name}, written by nopg {__version__}; see {name}.h. */
 #include "{name}.h"
@@ -87,19 +72,30 @@ def c_sources(guard: GuardedController, name: str) -> dict[str, bytes]:
 {_numbers(guard)}
 #include "{CORE}"
 """
-    core = package.joinpath("core.c").read_bytes()
-    return {f"{name}.h": header.encode("ascii"), CORE: core, f"{name}.c": source.encode("ascii")}
+    core = files("nopg.deploy").joinpath("core.c").read_bytes()
+    return {f"{name}.h": header, CORE: core, f"{name}.c": source.encode("ascii")}
 
 
-def source_target(path: str | os.PathLike[str], suffix: str) -> Path:
+def rendered(file: str, **facts: Any) -> bytes:
+    """Return a file beside this one with facts filled in."""
+    from jinja2 import StrictUndefined, Template  # a controller at work needs numpy alone
+
+    text = files("nopg.deploy").joinpath(file).read_text(encoding="utf-8")
+    xml = file.endswith(".xml")
+    template = Template(
+        text, autoescape=xml, trim_blocks=True, keep_trailing_newline=not xml, undefined=StrictUndefined
+    )
+    found: bytes = template.render(facts, version=__version__).encode()
+    return found
+
+
+def source_target(path: str | os.PathLike[str], suffix: str, *, overwrite: bool) -> Path:
     """Return where to write; a name that is no identifier is refused."""
-    target, example = Path(path), f"'tank{suffix}'"
-    if target.suffix != suffix:
-        raise ArgumentError(f"the path is {str(target)!r}; give one that ends in {suffix}, such as {example}")
-    if not _NAME.fullmatch(target.stem) or target.stem.lower() in _KEYWORDS.split():
+    target = check_target(path, overwrite=overwrite, suffix=suffix)
+    if not _NAME.fullmatch(target.stem) or f"{target.stem.lower()}.c" == CORE:
         raise ArgumentError(
             f"the file is called {target.stem!r}, and functions are named after it; use letters, digits and "
-            f"_, such as {example}"
+            f"_, such as 'tank{suffix}'"
         )
     return target
 
@@ -114,20 +110,6 @@ def plain_text(text: str) -> str:
     parts = unicodedata.normalize("NFKD", text)
     letters = "".join(one for one in parts if not unicodedata.combining(one))
     return re.sub(r"[^A-Za-z0-9 _.,:;/%()\[\]^+<>=-]", "_", letters)
-
-
-def _about(guard: GuardedController) -> list[str]:
-    """Return what the elements of inputs and outputs are, and the saved controller."""
-    columns, digest = guard.controller.columns, guard.controller.saved.sha256
-    units = {name: f" [{unit}]" for name, unit in columns.units.items()}
-    lines = [] if digest is None else [f"the saved controller has the SHA-256 {digest}"]
-    lines += [f"measured[{k}] = {name}{units.get(name, '')}" for k, name in enumerate(columns.measured)]
-    ends = zip(columns.actions, guard.low, guard.high, strict=True)
-    lines += [
-        f"actions[{k}] = {name}{units.get(name, '')}, {low:.6g} to {high:.6g}"
-        for k, (name, low, high) in enumerate(ends)
-    ]
-    return [*lines, f"the policy acts at an unknown share of at most {guard.rules.most_unknown:.6g}"]
 
 
 def _numbers(guard: GuardedController) -> str:
@@ -211,34 +193,22 @@ def _arrays(guard: GuardedController, policy: Policy, periods: Numbers) -> Table
 
 
 def _law(law: Part, guard: GuardedController) -> Table:
-    """Return the numbers of a law; those of the other kinds are 0."""
-    columns = guard.controller.columns
-    zeros, results = np.zeros(len(columns.actions)), [0]
-    found = list[Operation]()
-    kind, units = 0, 0
-    parts: dict[str, Any] = dict.fromkeys(
-        ("mean", "std", "hidden", "hidden_bias", "center", "radius", "low", "high"), zeros
-    )
-    parts |= {"output": zeros, "output_bias": zeros}
+    """Return the numbers of a law; those of the other kinds are left out."""
+    zeros, results, found = np.zeros(len(guard.low)), [0], list[Operation]()
+    names = ("mean", "std", "hidden", "hidden_bias", "output", "center", "radius", "low", "high")
+    parts: dict[str, Any] = dict.fromkeys(names, np.zeros(0)) | {"output_bias": zeros, "units": 0}
     if isinstance(law, Linear):
-        parts["output"] = law.gain
+        kind, parts["output"] = 0, law.gain
     elif isinstance(law, Formulas):
-        kind, (parts["low"], parts["high"]) = 2, law.action_range
-        found, results = law.operations()
+        kind, (parts["low"], parts["high"]), (found, results) = 2, law.action_range, law.operations()
     else:
-        kind, units, (W_1, b_1), (W_2, b_2) = 1, len(law.hidden[1]), law.hidden, law.output
+        kind, (W_1, b_1), (W_2, b_2) = 1, law.hidden, law.output
         parts |= {"mean": law.mean, "std": law.std, "hidden": W_1.T, "hidden_bias": b_1, "output": W_2.T}
-        parts |= {"output_bias": b_2, "center": law.center, "radius": law.radius}
-    return parts | {
-        "type": kind,
-        "units": units,
-        "operations": len(found),
-        "kind": np.array([KINDS.index(one.kind) for one in found], np.int64),
-        "left": np.array([one.left for one in found], np.int64),
-        "right": np.array([one.right for one in found], np.int64),
-        "number": np.array([one.number for one in found], np.float64),
-        "result": np.array(results, np.int64),
-    }
+        parts |= {"output_bias": b_2, "center": law.center, "radius": law.radius, "units": len(b_1)}
+    steps = np.array([(KINDS.index(one.kind), one.left, one.right) for one in found], np.int64).reshape(-1, 3)
+    parts |= {"kind": steps[:, 0], "left": steps[:, 1], "right": steps[:, 2], "result": np.array(results)}
+    numbers = np.array([one.number for one in found], np.float64)
+    return parts | {"type": kind, "operations": len(found), "number": numbers}
 
 
 def _charts(charts: ChartSupport) -> Table:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from nopg._columns import Columns
 from nopg._stream import Streaming, as_numbers, check_states, wrong_shape
 from nopg.bundles import SavedController, open_bundle, read_controller
-from nopg.bundles._policies import clipped, read_only
+from nopg.bundles._policies import read_only
 from nopg.deploy._embedding import Embedding, Numbers
 from nopg.errors import ObservationError
 
@@ -47,11 +47,8 @@ class RuntimeController(Streaming):
         self.saved, self.columns = saved, saved.columns
         self._features, self._policy = Embedding.of_columns(saved.columns), saved.law
         self.low, self.high = self._policy.limits(saved.columns)
-        largest = [
-            self.columns.largest_angle(name) if name in self.columns.angles else math.inf
-            for name in self.columns.states
-        ]
-        self.largest = read_only(np.array(largest))
+        largest = {name: saved.columns.largest_angle(name) for name in saved.columns.angles}
+        self.largest = read_only(np.array([largest.get(name, math.inf) for name in saved.columns.states]))
 
     def _observed(self) -> Columns:
         return self.columns
@@ -95,7 +92,7 @@ class RuntimeController(Streaming):
         """Return the actions (m, d_a) within their limits at states (m, d_s); NaN where there is none."""
         with np.errstate(over="ignore", invalid="ignore"):
             actions = self._policy(self._features(states))
-        return np.where(np.isfinite(actions), clipped(actions, self.low, self.high), np.nan)
+        return np.where(np.isfinite(actions), np.clip(actions, self.low, self.high), np.nan)
 
     def __repr__(self) -> str:
         columns = self.columns

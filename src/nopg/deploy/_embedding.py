@@ -18,20 +18,12 @@ PLAIN, COSINE, SINE = range(3)
 
 
 class Embedding(NamedTuple):
-    """Coordinates scale·wave((x − origin)/unit) of raw inputs x, all arrays of shape (e,).
+    """Coordinates scale·wave((x − origin)/unit) of raw inputs x, all arrays of shape (e,)."""
 
-    Attributes:
-        columns: The input of each coordinate; an angle gives its cosine, then its sine.
-        origins: 0 of an angle.
-        units: One radian of an angle.
-        waves: `PLAIN`, `COSINE` or `SINE`.
-        scales: Factors.
-    """
-
-    columns: Whole
-    origins: Numbers
-    units: Numbers
-    waves: Whole
+    columns: Whole  # the input of each coordinate; an angle gives its cosine, then its sine
+    origins: Numbers  # 0 of an angle
+    units: Numbers  # one radian of an angle
+    waves: Whole  # `PLAIN`, `COSINE` or `SINE`
     scales: Numbers
 
     @classmethod

@@ -9,32 +9,16 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal, NamedTuple
 
-from jinja2 import StrictUndefined, Template
-
-from nopg._columns import Columns
+from nopg._columns import Columns, readable
 from nopg._files import write_files
-from nopg._version import __version__
-from nopg.deploy._c import c_sources, source_target
+from nopg.deploy._c import c_sources, rendered, source_target
 from nopg.deploy._guard import GuardedController
 from nopg.errors import ArgumentError, ExportError
 
 _FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
-
-
-class _Variable(NamedTuple):
-    """A variable of an FMU; its reference is its place among those of its type."""
-
-    name: str
-    reference: int
-    type: Literal["Real", "Integer", "Boolean"]
-    causality: Literal["input", "output"]
-    description: str
-    unit: str = ""
 
 
 def to_fmu(guard: GuardedController, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -55,9 +39,7 @@ def to_fmu(guard: GuardedController, path: str | os.PathLike[str], *, overwrite:
     Raises:
         ExportError: There is no C compiler, or it failed.
     """
-    target = source_target(path, ".fmu")
-    if target.exists() and not overwrite:
-        raise ArgumentError(f"{target} exists already; give another name, or overwrite=True")
+    target = source_target(path, ".fmu", overwrite=overwrite)
     columns, sources = guard.controller.columns, c_sources(guard, "control")
     sources["fmu.c"] = files("nopg.deploy").joinpath("fmu.c").read_bytes()
     identity = hashlib.sha256(b"".join(sources.values())).hexdigest()[:32]
@@ -72,40 +54,23 @@ def to_fmu(guard: GuardedController, path: str | os.PathLike[str], *, overwrite:
     return target
 
 
-def _variables(columns: Columns) -> Iterator[_Variable]:
-    applied, fallback = "received by the plant since the last step", "action of a trusted controller"
-    reals: list[tuple[str, str, Literal["input", "output"], str]] = [
-        *((name, name, "input", "measured; NaN if missing") for name in columns.measured),
-        *((f"applied {name}", name, "input", applied) for name in columns.actions),
-        *((f"fallback {name}", name, "input", fallback) for name in columns.actions),
-        *((name, name, "output", "action") for name in columns.actions),
-        ("unknown", "", "output", "unknown share of the state and the action of the policy"),
-    ]
-    for k, (name, column, causality, description) in enumerate(reals):
-        unit = _visible(columns.units.get(column, ""))
-        yield _Variable(_visible(name), k, "Real", causality, description, unit)
-    meaning = "0 policy, 1 fallback, 2 last resort, 3 no action (outputs are held)"
-    yield _Variable("status", 0, "Integer", "output", meaning)
-    for k, what in enumerate(("applied", "fallback")):
-        yield _Variable(f"{what} given", k, "Boolean", "input", f"whether {what} … count")
-
-
-def _visible(text: str) -> str:
-    r"""Return a text as XML may hold it: what cannot be printed is written as `\n` or `\x07`."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-
-
 def _description(name: str, identity: str, columns: Columns) -> bytes:
-    variables = [*_variables(columns)]
-    names = [one.name for one in variables]
+    given = [f"{what} {action}" for what in ("applied", "fallback") for action in columns.actions]
+    names = [
+        *columns.measured,
+        *given,
+        *columns.actions,
+        "unknown",
+        "status",
+        "applied given",
+        "fallback given",
+    ]
     if twice := [one for one in names if names.count(one) > 1]:
         raise ArgumentError(f"two variables of the FMU would be called {twice[0]!r}; rename that column")
-    text = files("nopg.deploy").joinpath("fmu.xml").read_text(encoding="utf-8")
-    template = Template(text, autoescape=True, trim_blocks=True, undefined=StrictUndefined)
-    units, interval = sorted({one.unit for one in variables} - {""}), columns.interval
-    facts = {"name": name, "identity": identity, "version": __version__, "units": units, "interval": interval}
-    found: bytes = template.render(facts, variables=variables).encode()
-    return found
+    used = {unit for column, unit in columns.units.items() if column in names}
+    return rendered(
+        "fmu.xml", name=name, identity=identity, columns=columns, units=sorted(used), readable=readable
+    )
 
 
 def _built(sources: dict[str, bytes]) -> bytes:

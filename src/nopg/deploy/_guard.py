@@ -6,15 +6,15 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from nopg._checks import is_number
-from nopg._stream import StateStream, as_numbers, checked_memory
-from nopg.bundles._policies import clipped, read_only
+from nopg._stream import StateStream, as_numbers
+from nopg.bundles._policies import read_only
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._embedding import Numbers
 from nopg.errors import ArgumentError, NoActionError, ObservationError
@@ -24,8 +24,6 @@ Fallback = Callable[[Numbers], npt.ArrayLike]
 
 Source = Literal["learned", "fallback", "last resort"]
 """Who gave an action."""
-
-_SOURCES: tuple[Source, ...] = ("learned", "fallback", "last resort")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,28 +130,13 @@ class Decision:
     reason: str
 
 
-@dataclass(slots=True)
-class _Memory:
-    """What a guard remembers besides the state."""
-
-    last_action: Numbers  # (d_a,), NaN before the first
-    last_measured: Numbers  # the last usable values (d_x,), NaN before the first
-    repeats: Numbers  # number of steps (d_x,) without a change
-    last_time: float = math.nan  # NaN without one
-    acted: float = 0.0  # who acted last: 0 at a start, else 1 + the place in _SOURCES
-    waited: float = 0.0  # number of steps without the policy
-    left: float = 0.0  # number of steps that are left of a transfer
-
-
 class GuardedController:
     """The learned controller where the data know the state and its action, a fallback elsewhere.
 
     Every action lies between the limits of the controller and changes by at most `max_change` per step. The
     guard hands over to the fallback at once, and back only after `dwell` steps and below a lower unknown
-    share, so that noise at the edge of the data does not switch it in every step. A measurement that is
-    masked, not finite, or an angle so large that it has no direction counts as missing and never reaches the
-    policy. Where the fallback fails, the last resort acts: `last_resort`, or the last action.
-    `docs/guides/guard.md` has the table of states.
+    share. A measurement that is masked, not finite, or an angle so large that it has no direction counts as
+    missing and never reaches the policy. `docs/guides/guard.md` has the table of states.
 
     Whatever is measured, `act` raises nothing once there is an action to hold; before that it raises
     `NoActionError` if neither fallback nor last resort has an action. An argument of another shape always
@@ -165,25 +148,6 @@ class GuardedController:
         controller: From `nopg.deploy.load`.
         fallback: A trusted controller, such as the one that logged the data: observation in, action out.
         rules: Limits, return to the policy, checks of sensors and clock, last resort.
-
-    Example:
-        >>> from nopg._columns import Columns
-        >>> from nopg.bundles import SavedController
-        >>> from nopg._support import Support
-        >>> saved = SavedController(
-        ...     Columns(("level",), ("valve",), bounds={"valve": (0.0, 1.0)}), {"kind": "linear"},
-        ...     {"gain": np.array([[2.0]])},
-        ...     Support(np.array([0.2, 0.0]), np.array([0.4, 1.0]), np.array([0.1, 0.1]), (), ()))
-        >>> guard = GuardedController(RuntimeController(saved), fallback=lambda level: [0.5],
-        ...                           rules=GuardRules(max_change=0.2, dwell=2))
-        >>> guard.act([0.3]).action
-        array([0.6])
-        >>> guard.act([9.0])
-        Decision(action=array([0.5]), unknown=1.0, source='fallback', reason='outside the data')
-        >>> guard.act([0.4]).reason
-        'waiting to return'
-        >>> guard.act([0.4]).action    # 0.8 requested, but at most 0.2 more than before
-        array([0.7])
     """
 
     def __init__(
@@ -206,8 +170,7 @@ class GuardedController:
     @property
     def applied(self) -> Numbers | None:
         """The last action (d_a,), the reference of max_change; None before the first."""
-        last = self._memory.last_action
-        return None if np.isnan(last).any() else last.copy()
+        return None if np.isnan(self._last).any() else self._last.copy()
 
     def reset(self, applied: npt.ArrayLike | None = None) -> None:
         """Clear the last action and the memory before a new run.
@@ -221,7 +184,10 @@ class GuardedController:
         if last is None or (applied is not None and np.isnan(last).any()):
             raise ArgumentError(f"the action applied is {applied!r}; give {d_a} finite numbers")
         self.states.reset(None if applied is None else last)
-        self._memory = _Memory(last, np.full(d_x, np.nan), np.zeros(d_x))
+        self._last, self._measured, self._repeats = last, np.full(d_x, np.nan), np.zeros(d_x)
+        self._acted: Source | None = None  # who acted last
+        # Time of the last measurement, number of steps without the policy, and those left of a transfer.
+        self._time, self._waited, self._left = math.nan, 0, 0
 
     def act(
         self,
@@ -246,13 +212,7 @@ class GuardedController:
         finally:
             self._lock.release()
 
-    def _act(
-        self,
-        observation: npt.ArrayLike,
-        applied: npt.ArrayLike | None,
-        time: float | None,
-        now: float | None,
-    ) -> Decision:
+    def _act(self, observation: Any, applied: Any, time: float | None, now: float | None) -> Decision:
         received = None if applied is None else self._action(applied)
         if applied is not None and received is None:
             raise ArgumentError(f"the action applied is {applied!r}; give {len(self.low)} numbers")
@@ -266,12 +226,11 @@ class GuardedController:
         if received is not None and np.isnan(received).any():
             fault = "the action applied is not finite"
         elif received is not None:
-            self._memory.last_action = received
-        unknown, action = self._learned(state, allowed=fault is None)
+            self._last = received
+        unknown, action, reason = self._learned(state, fault)
         source: Source = "learned"
-        reason = "inside the data"
         if action is None:
-            source, reason, action = self._without_policy(measured, self._why(fault, state, unknown))
+            source, reason, action = self._without_policy(measured, reason)
         if action is None:
             raise NoActionError(
                 f"nobody acts at {state.tolist()} (unknown share {unknown:.3g}): {reason}. Give a fallback, "
@@ -279,29 +238,10 @@ class GuardedController:
             )
         return Decision(self._apply(action, source), unknown, source, reason)
 
-    def state_dict(self) -> dict[str, Numbers]:
-        """Return the memory as arrays; the last action is NaN before the first."""
-        own = {name: np.array(value, dtype=np.float64) for name, value in asdict(self._memory).items()}
-        return {**self.states.state_dict(), **own}
-
-    def load_state_dict(self, values: Mapping[str, npt.ArrayLike]) -> None:
-        """Continue from the memory of another guard of the same controller; all of it, or nothing."""
-        found = checked_memory(values, self.state_dict())
-        for name, most in (("acted", len(_SOURCES)), ("waited", math.inf), ("left", math.inf)):
-            if not (found[name] % 1 == 0 and 0 <= found[name] <= most):  # NaN included
-                raise ArgumentError(f"{name} is {values[name]!r}; give a whole number of at least 0")
-        if not (found["repeats"] >= 0).all():
-            raise ArgumentError(f"repeats is {values['repeats']!r}; give numbers of steps")
-        if np.isnan(last := found["last_action"]).any() and not (np.isnan(last).all() and not found["acted"]):
-            raise ArgumentError(f"last_action is {values['last_action']!r}; give finite numbers after a step")
-        self.states.load_state_dict({name: found.pop(name) for name in self.states.state_dict()})
-        own: dict[str, Any] = {name: part if part.ndim else float(part) for name, part in found.items()}
-        self._memory = _Memory(**own)
-
     def _clock_fault(self, time: float | None, now: float | None) -> str | None:
         """Return what is wrong with the time of a measurement, and remember it."""
-        before, deadline = self._memory.last_time, self.rules.deadline
-        self._memory.last_time = math.nan if time is None else time
+        before, deadline = self._time, self.rules.deadline
+        self._time = math.nan if time is None else time
         if deadline is None:
             return None
         if time is None:
@@ -313,35 +253,30 @@ class GuardedController:
 
     def _frozen_fault(self, measured: Numbers) -> str | None:
         """Return which measurement has not changed for too long, and remember all of them."""
-        memory, given = self._memory, ~np.isnan(measured)
-        repeats = np.where(measured == memory.last_measured, memory.repeats + 1.0, 0.0)
-        memory.repeats = np.where(given, repeats, memory.repeats)
-        memory.last_measured = np.where(given, measured, memory.last_measured)
-        stuck = np.flatnonzero(memory.repeats >= self.limits.frozen)
+        given = ~np.isnan(measured)
+        repeats = np.where(measured == self._measured, self._repeats + 1.0, 0.0)
+        self._repeats = np.where(given, repeats, self._repeats)
+        self._measured = np.where(given, measured, self._measured)
+        stuck = np.flatnonzero(self._repeats >= self.limits.frozen)
         return f"frozen: {self.controller.columns.measured[stuck[0]]}" if len(stuck) else None
 
-    def _learned(self, state: Numbers, *, allowed: bool) -> tuple[float, Numbers | None]:
-        """Return the unknown share and the action of the policy, None where it may not act."""
-        away = self._memory.acted > 1
-        limit = self.limits.return_unknown if away else self.rules.most_unknown
-        allowed = allowed and (not away or self._memory.waited >= self.rules.dwell)
+    def _learned(self, state: Numbers, fault: str | None) -> tuple[float, Numbers | None, str]:
+        """Return the unknown share, the action of the policy where it may act, and why it may or may not."""
+        away = self._acted not in {None, "learned"}
         try:
             action, share = self.controller.action_and_unknown(state)
         except ObservationError:  # the shape was checked, so a number is not finite
-            return 1.0, None
-        unknown = float(share)
-        acts = allowed and unknown <= limit and bool(np.isfinite(action).all())
-        return unknown, action if acts else None
-
-    def _why(self, fault: str | None, state: Numbers, unknown: float) -> str:
-        """Return why the policy does not act."""
-        if fault is not None:
-            return fault
-        if len(missing := np.flatnonzero(~np.isfinite(state))):
-            return f"missing: {self.controller.columns.states[missing[0]]}"
+            finite = zip(self.controller.columns.states, np.isfinite(state), strict=True)
+            missing = [f"missing: {name}" for name, is_finite in finite if not is_finite]
+            return 1.0, None, fault or [*missing, "outside the data"][0]
+        unknown, why = float(share), fault
         if unknown > self.rules.most_unknown:
-            return "outside the data"
-        return "waiting to return" if self._memory.acted > 1 else "the action of the policy is not finite"
+            why = why or "outside the data"
+        elif away and (self._waited < self.rules.dwell or unknown > self.limits.return_unknown):
+            why = why or "waiting to return"
+        elif not np.isfinite(action).all():
+            why = why or "the action of the policy is not finite"
+        return unknown, None if why else action, why or "inside the data"
 
     def _without_policy(self, measured: Numbers, why: str) -> tuple[Source, str, Numbers | None]:
         """Return who acts instead of the policy, why, and its action if there is one."""
@@ -358,19 +293,19 @@ class GuardedController:
 
     def _apply(self, action: Numbers, source: Source) -> Numbers:
         """Return the action within limits, and remember it and who gave it."""
-        memory, last, acted = self._memory, self.applied, 1.0 + _SOURCES.index(source)
-        if acted != memory.acted:
-            memory.left = float(self.rules.transfer if memory.acted else 1)
+        last = self.applied
+        if source != self._acted:
+            self._left = self.rules.transfer if self._acted else 1
         if last is not None:
-            if memory.left > 1:  # an equal part of the way
-                share = 1.0 / memory.left
+            if self._left > 1:  # an equal part of the way
+                share = 1.0 / self._left
                 action = last * (1.0 - share) + action * share
-            action = clipped(action, last - self.limits.max_change, last + self.limits.max_change)
-        memory.last_action = clipped(action, self.low, self.high)
-        memory.acted, memory.left = acted, max(memory.left - 1.0, 0.0)
-        memory.waited = 0.0 if source == "learned" else memory.waited + 1.0
-        self.states.record(memory.last_action)
-        return memory.last_action.copy()
+            action = np.clip(action, last - self.limits.max_change, last + self.limits.max_change)
+        self._last = np.clip(action, self.low, self.high)
+        self._acted, self._left = source, max(self._left - 1, 0)
+        self._waited = 0 if source == "learned" else self._waited + 1
+        self.states.record(self._last)
+        return self._last.copy()
 
     def _action(self, given: npt.ArrayLike) -> Numbers | None:
         """Return an action (d_a,), all NaN if a number in it is not finite; None for other values."""

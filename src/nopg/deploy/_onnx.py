@@ -7,12 +7,12 @@ import math
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Union
 
 import numpy as np
 import numpy.typing as npt
 
+from nopg._checks import check_target
 from nopg._columns import Columns
 from nopg._derived import Memory, StateStep, has_memory
 from nopg._files import plain_values, write_files
@@ -21,25 +21,17 @@ from nopg._version import __version__
 from nopg.bundles._policies import Formulas, Linear, Part, Policy
 from nopg.deploy._controller import RuntimeController
 from nopg.deploy._embedding import COSINE, PLAIN, Embedding, Numbers
-from nopg.errors import ArgumentError, ExportError, MissingExtraError
-
-Dtype = Literal["float64", "float32"]
+from nopg.errors import ExportError, MissingExtraError
 
 _OPSET, _IR = 18, 9
-_TOLERANCE = {"float64": 1e-6, "float32": 1e-3}
+_TOLERANCE = 1e-6
 _CHECKED = 1_000
 # Nodes of operations; those of others are their names, capitalized.
 _NODES = {"subtract": "Sub", "multiply": "Mul", "divide": "Div", "power": "Pow", "negative": "Neg"}
 _OF_TWO = {"add", "subtract", "multiply", "divide", "power", "min", "max"}
 
 
-def to_onnx(
-    controller: RuntimeController,
-    path: str | os.PathLike[str],
-    *,
-    dtype: Dtype = "float64",
-    overwrite: bool = False,
-) -> float:
+def to_onnx(controller: RuntimeController, path: str | os.PathLike[str], *, overwrite: bool = False) -> float:
     """Write a controller as ONNX, and return the largest difference between onnxruntime and numpy.
 
     The graph maps raw observations (batch, d_s) to `action` (batch, d_a) and `unknown` (batch,). A row on
@@ -51,31 +43,24 @@ def to_onnx(
     Args:
         controller: From `nopg.deploy.load`.
         path: Ends in `.onnx`; the file must not exist yet.
-        dtype: Of the tensors and of all arithmetic; float32 is for hardware without float64.
         overwrite: Whether an older file is replaced.
 
     Raises:
-        ExportError: The graph differs from numpy by more than 10⁻⁶, or 10⁻³ in float32, at a state in or
-            around the data: of an action in units of its span there, of the unknown share.
+        ExportError: The graph differs from numpy by more than 10⁻⁶ at a state in or around the data: of an
+            action in units of its span there, of the unknown share.
     """
-    target = Path(path)
-    if target.suffix != ".onnx" or not target.stem:
-        raise ArgumentError(f"the path is {str(target)!r}; give one that ends in .onnx, such as 'pump.onnx'")
-    if target.exists() and not overwrite:
-        raise ArgumentError(f"{target} exists already; give another name, or overwrite=True")
-    if dtype not in _TOLERANCE:
-        raise ArgumentError(f"dtype is {dtype!r}; give 'float64' or 'float32'")
+    target = check_target(path, overwrite=overwrite, suffix=".onnx")
     for package in ("onnx", "onnxruntime"):
         try:
             import_module(package)
         except ImportError:
             raise MissingExtraError(package, "onnx") from None
-    model = _Graph(dtype).of(controller)
-    found = _difference(model.SerializeToString(), controller, dtype)
-    if not found <= _TOLERANCE[dtype]:  # NaN included
+    model = _Graph().of(controller)
+    found = _difference(model.SerializeToString(), controller)
+    if not found <= _TOLERANCE:  # NaN included
         raise ExportError(
-            f"in onnxruntime the controller differs from numpy by {found:.1e}, over {_TOLERANCE[dtype]:.0e}; "
-            "nothing was written" + (". Try dtype='float64'" if dtype == "float32" else "")
+            f"in onnxruntime the controller differs from numpy by {found:.1e}, over {_TOLERANCE:.0e}; "
+            "nothing was written"
         )
     for name, value in (*_about(controller).items(), ("difference", found)):
         model.metadata_props.add(key=name, value=value if isinstance(value, str) else json.dumps(value))
@@ -107,52 +92,72 @@ def _about(controller: RuntimeController) -> dict[str, Any]:
     return about
 
 
-class _Graph:
-    """Nodes and constants in the order in which they are added; methods return the name of a tensor."""
+Operand = Union["_Tensor", npt.ArrayLike]
+"""A tensor, or numbers that become a constant: float64, whole numbers for places, or flags."""
 
-    def __init__(self, dtype: str) -> None:
+
+class _Tensor:
+    """A tensor of a graph; arithmetic adds nodes."""
+
+    def __init__(self, graph: _Graph, name: str) -> None:
+        self.add, self.name = graph.add, name
+
+    def __add__(self, other: Operand) -> _Tensor:
+        return self.add("Add", self, other)
+
+    def __sub__(self, other: Operand) -> _Tensor:
+        return self.add("Sub", self, other)
+
+    def __mul__(self, other: Operand) -> _Tensor:
+        return self.add("Mul", self, other)
+
+    def __truediv__(self, other: Operand) -> _Tensor:
+        return self.add("Div", self, other)
+
+    def __matmul__(self, other: Operand) -> _Tensor:
+        return self.add("MatMul", self, other)
+
+    def take(self, places: npt.ArrayLike) -> _Tensor:
+        return self.add("Gather", self, np.array(places), axis=1)
+
+    def clip(self, low: Operand, high: Operand) -> _Tensor:
+        return self.add("Min", self.add("Max", self, low), high)
+
+    def total(self, axis: int, keep: bool = False) -> _Tensor:
+        return self.add("ReduceSum", self, np.array([axis]), keepdims=int(keep))
+
+    def within(self, period: Operand) -> _Tensor:
+        """Return an angle within half a period of 0."""
+        return self - self.add("Round", self / period) * period
+
+    def finite(self) -> _Tensor:
+        """Return which rows (m, 1) are finite: a sum with 0 times each number is then no NaN."""
+        return self.add("Not", self.add("IsNaN", (self * 0.0).total(1, keep=True)))
+
+
+class _Graph:
+    """Nodes and constants in the order in which they are added."""
+
+    def __init__(self) -> None:
         from onnx import helper, numpy_helper
 
-        self.dtype, self.nodes, self.constants = np.dtype(dtype), list[Any](), list[Any]()
+        self.nodes, self.constants = list[Any](), list[Any]()
         self._helper, self._numpy = helper, numpy_helper
 
-    def const(self, values: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> str:
-        array = np.array(values, dtype=self.dtype if dtype is None else dtype, order="C")
-        self.constants.append(self._numpy.from_array(array, f"c{len(self.constants)}"))
-        return f"c{len(self.constants) - 1}"
+    def add(self, kind: str, *inputs: Operand, name: str | None = None, **attributes: Any) -> _Tensor:
+        """Add a node, and return its tensor; inputs that are none become constants."""
+        out, names = name or f"n{len(self.nodes)}", list[str]()
+        for one in inputs:
+            if not isinstance(one, _Tensor):
+                self.constants.append(
+                    self._numpy.from_array(np.array(one, order="C"), f"c{len(self.constants)}")
+                )
+            names.append(one.name if isinstance(one, _Tensor) else f"c{len(self.constants) - 1}")
+        self.nodes.append(self._helper.make_node(kind, names, [out], **attributes))
+        return _Tensor(self, out)
 
-    def index(self, values: npt.ArrayLike) -> str:
-        return self.const(values, np.int64)
-
-    def add(self, kind: str, *inputs: str, name: str | None = None, **attributes: Any) -> str:
-        out = name or f"n{len(self.nodes)}"
-        self.nodes.append(self._helper.make_node(kind, list(inputs), [out], **attributes))
-        return out
-
-    def plus(self, x: str, *others: str) -> str:
-        for other in others:
-            x = self.add("Add", x, other)
-        return x
-
-    def gather(self, x: str, places: npt.ArrayLike) -> str:
-        return self.add("Gather", x, self.index(places), axis=1)
-
-    def clip(self, x: str, low: npt.ArrayLike, high: npt.ArrayLike) -> str:
-        return self.add("Min", self.add("Max", x, self.const(low)), self.const(high))
-
-    def affine(self, x: str, weight: npt.ArrayLike, bias: npt.ArrayLike) -> str:
-        return self.add("Add", self.add("MatMul", x, self.const(weight)), self.const(bias))
-
-    def total(self, x: str, axis: int, keep: bool = False) -> str:
-        return self.add("ReduceSum", x, self.index([axis]), keepdims=int(keep))
-
-    def squares(self, x: str) -> str:
-        return self.add("Mul", x, x)
-
-    def finite(self, x: str) -> str:
-        """Return which rows (m, 1) are finite."""
-        zero = self.add("Mul", x, self.const(0.0))  # NaN where a number is not finite
-        return self.add("Not", self.add("IsNaN", self.total(zero, 1, keep=True)))
+    def where(self, condition: Operand, yes: Operand, no: Operand, name: str | None = None) -> _Tensor:
+        return self.add("Where", condition, yes, no, name=name)
 
     def of(self, controller: RuntimeController) -> Any:
         """Return the model of a controller."""
@@ -160,210 +165,181 @@ class _Graph:
 
         columns, d_a = controller.columns, len(controller.columns.actions)
         inputs, outputs = {"observation": len(columns.measured)}, {"action": d_a, "unknown": 0}
-        state = "observation"
+        state = _Tensor(self, "observation")
         if has_memory(columns):
             inputs |= {"state": len(columns.states), "applied": d_a, "age": len(columns.measured)}
             outputs |= {"next_state": len(columns.states), "next_age": len(columns.measured)}
             state = self.next_state(columns)
-        fits = self.add("LessOrEqual", self.add("Abs", state), self.const(controller.largest))
-        usable = self.add("Where", fits, state, self.const(math.nan))
-        known, zero = self.finite(usable), self.const(0.0)
-        states = self.add("Where", known, usable, zero)
+        usable = self.where(
+            self.add("LessOrEqual", self.add("Abs", state), controller.largest), state, math.nan
+        )
+        known = usable.finite()
+        states = self.where(known, usable, 0.0)
         features = self.embed(Embedding.of_columns(columns), states)
         asked = self.policy(controller.saved.law, features, states, columns)
-        known = self.add("And", known, self.finite(asked))
-        within = self.clip(asked, *_inward(controller.low, controller.high, self.dtype))
-        self.add("Where", known, within, self.const(math.nan), name="action")
-        both = self.add("Concat", states, self.add("Where", known, within, zero), axis=1)
+        known = self.add("And", known, asked.finite())
+        within = asked.clip(controller.low, controller.high)
+        self.where(known, within, math.nan, name="action")
+        both = self.add("Concat", states, self.where(known, within, 0.0), axis=1)
         share = self.unknown(controller.saved.support, both)
-        self.add("Where", self.add("Squeeze", known, self.index([1])), share, self.const(1.0), name="unknown")
-        kind = self._helper.np_dtype_to_tensor_dtype(self.dtype)
+        self.where(self.add("Squeeze", known, np.array([1])), share, 1.0, name="unknown")
 
         def tensors(sizes: Mapping[str, int]) -> list[Any]:
             shapes = {name: ["batch", size] if size else ["batch"] for name, size in sizes.items()}
-            return [self._helper.make_tensor_value_info(name, kind, one) for name, one in shapes.items()]
+            make = self._helper.make_tensor_value_info
+            return [make(name, onnx.TensorProto.DOUBLE, one) for name, one in shapes.items()]
 
-        graph = self._helper.make_graph(
-            self.nodes, "controller", tensors(inputs), tensors(outputs), self.constants
-        )
-        opset = self._helper.make_opsetid("", _OPSET)
-        model = self._helper.make_model(
-            graph, opset_imports=[opset], ir_version=_IR, producer_name="nopg", producer_version=__version__
-        )
+        parts = (self.nodes, "controller", tensors(inputs), tensors(outputs), self.constants)
+        opsets = [self._helper.make_opsetid("", _OPSET)]
+        about = {"producer_name": "nopg", "producer_version": __version__}
+        graph = self._helper.make_graph(*parts)
+        model = self._helper.make_model(graph, opset_imports=opsets, ir_version=_IR, **about)
         onnx.checker.check_model(model, full_check=True)
         return model
 
-    def next_state(self, columns: Columns) -> str:
+    def next_state(self, columns: Columns) -> _Tensor:
         """Return the states (m, d_s) of `StateStep`."""
         step = StateStep.of(columns)
-        derived, zero, nan = step.derived, self.const(0.0), self.const(math.nan)
-        missing = self.add("IsNaN", "observation")
-        holds = self.add("And", missing, self.add("Less", "age", self.const(step.hold)))
-        last = self.gather("state", np.arange(len(step.hold)))
-        held = self.add("Where", holds, last, "observation")
-        self.add("Where", missing, self.plus("age", self.const(1.0)), zero, name="next_age")
+        derived = step.derived
+        measured, state, applied, age = (
+            _Tensor(self, name) for name in ("observation", "state", "applied", "age")
+        )
+        missing = self.add("IsNaN", measured)
+        holds = self.add("And", missing, self.add("Less", age, step.hold))
+        held = self.where(holds, state.take(np.arange(len(step.hold))), measured)
+        self.where(missing, age + 1.0, 0.0, name="next_age")
         if not columns.derived:
             return self.add("Identity", held, name="next_state")
-        whole, known = self.finite(held), self.finite("state")
+        known = state.finite()
         if step.needs_actions:
-            known = self.add("And", known, self.finite("applied"))
-        lagged = self.gather("applied", np.maximum(step.lagged, 0))
-        is_lag = self.add("And", self.const(step.lagged >= 0, np.bool_), self.finite("applied"))
-        first = self.affine(held, derived.initial.T, derived.constants[0])
-        first = self.add("Where", is_lag, lagged, first)
-        update = self.affine("state", derived.by_state.T, derived.constants[1])
-        parts = (("applied", derived.by_action), (held, derived.by_next))
-        update = self.plus(update, *(self.add("MatMul", x, self.const(by.T)) for x, by in parts))
-        value = self.add("Where", whole, self.add("Where", known, update, first), nan)
+            known = self.add("And", known, applied.finite())
+        is_lag = self.add("And", step.lagged >= 0, applied.finite())
+        first = held @ derived.initial.T + derived.constants[0]
+        first = self.where(is_lag, applied.take(np.maximum(step.lagged, 0)), first)
+        update = state @ derived.by_state.T + derived.constants[1]
+        update = update + applied @ derived.by_action.T + held @ derived.by_next.T
+        value = self.where(held.finite(), self.where(known, update, first), math.nan)
         return self.add("Concat", held, value, name="next_state", axis=1)
 
-    def embed(self, of: Embedding, x: str) -> str:
+    def embed(self, of: Embedding, x: _Tensor) -> _Tensor:
         """Return points; cosines are sines, since older runtimes lack Cos in float64."""
-        # Differences, not products: in float32 the squares of large inputs would cancel a distance.
-        plain = self.add("Sub", self.gather(x, of.columns), self.const(of.origins))
-        plain = self.add("Div", plain, self.const(of.units))
-        phases = self.const(np.where(of.waves == COSINE, math.pi / 2, 0.0))
-        wave = self.add("Sin", self.plus(plain, phases))
-        point = self.add("Where", self.const(of.waves != PLAIN, np.bool_), wave, plain)
-        return self.add("Mul", point, self.const(of.scales))
+        plain = (x.take(of.columns) - of.origins) / of.units
+        wave = self.add("Sin", plain + np.where(of.waves == COSINE, math.pi / 2, 0.0))
+        return self.where(of.waves != PLAIN, wave, plain) * of.scales
 
-    def policy(self, policy: Policy, features: str, state: str, columns: Columns) -> str:
+    def policy(self, policy: Policy, features: _Tensor, state: _Tensor, columns: Columns) -> _Tensor:
         """Return the actions of a policy before the limits."""
         asked = self.law(policy.law, features, state, columns)
         if policy.levels is not None:
             levels, discrete = policy.levels
-            level = self.const(levels[:, 0])
+            level: Operand = levels[:, 0]
             for under, above in zip(levels.T[:-1], levels.T[1:], strict=True):
-                higher = self.add("Greater", asked, self.const((under + above) / 2))
-                level = self.add("Where", higher, self.const(above), level)
-            asked = self.add("Where", self.const(discrete, np.bool_), level, asked)
+                level = self.where(self.add("Greater", asked, (under + above) / 2), above, level)
+            asked = self.where(discrete, level, asked)
         if policy.base is not None:
             law, limit = policy.base
             base = self.law(law, features, state, columns)
-            moved = self.clip(self.add("Sub", asked, base), -limit, limit)
-            asked = self.plus(base, moved)
+            asked = base + (asked - base).clip(-limit, limit)
         return asked
 
-    def law(self, law: Part, features: str, state: str, columns: Columns) -> str:
+    def law(self, law: Part, features: _Tensor, state: _Tensor, columns: Columns) -> _Tensor:
         if isinstance(law, Linear):
-            return self.add("MatMul", features, self.const(law.gain.T))
+            return features @ law.gain.T
         if isinstance(law, Formulas):
             return self.formulas(law, state, columns)
-        scaled = self.add("Div", self.add("Sub", features, self.const(law.mean)), self.const(law.std))
-        units = self.add("Relu", self.affine(scaled, *law.hidden))
-        asked = self.add("Mul", self.add("Tanh", self.affine(units, *law.output)), self.const(law.radius))
-        return self.plus(asked, self.const(law.center))
+        (W_1, b_1), (W_2, b_2) = law.hidden, law.output
+        units = self.add("Relu", (features - law.mean) / law.std @ W_1 + b_1)
+        return self.add("Tanh", units @ W_2 + b_2) * law.radius + law.center
 
-    def formulas(self, law: Formulas, state: str, columns: Columns) -> str:
+    def formulas(self, law: Formulas, state: _Tensor, columns: Columns) -> _Tensor:
         """Return the actions of formulas; an angle is wrapped, since runtimes lack Atan in float64."""
-        places = list[str]()
+        places = list[_Tensor]()
         listed, results = law.operations()
-        row = self.add("Mul", self.gather(state, [0]), self.const(0.0))  # a constant has a row per state too
         for kind, left, right, number, _ in listed:
-            if kind == "number":
-                found = self.plus(row, self.const([[number]]))
+            if kind == "number":  # has a row per state too
+                found = state.take([0]) * 0.0 + number
             elif kind == "column":
                 period = columns.angles.get(columns.states[left])
-                found = self.wrapped(self.gather(state, [left]), period)
+                found = state.take([left])
+                found = found if period is None else found.within(period)
             elif kind == "edge":
-                equal = self.add("Equal", places[left], self.const(0.0))
-                found = self.add("Where", equal, self.const(1e-30), places[left])
+                found = self.where(self.add("Equal", places[left], 0.0), 1e-30, places[left])
             elif kind == "holds":
-                positive = self.add("Greater", places[left], self.const(0.0))
-                found = self.add("Where", positive, self.const(1.0), self.const(0.0))
+                found = self.where(self.add("Greater", places[left], 0.0), 1.0, 0.0)
             else:
                 operands = (left, right) if kind in _OF_TWO else (left,)
                 found = self.add(_NODES.get(kind, kind.capitalize()), *(places[k] for k in operands))
             places.append(found)
-        return self.clip(self.add("Concat", *(places[k] for k in results), axis=1), *law.action_range)
+        return self.add("Concat", *(places[k] for k in results), axis=1).clip(*law.action_range)
 
-    def wrapped(self, x: str, period: npt.ArrayLike | None) -> str:
-        """Return an angle within half a period of 0."""
-        if period is None:
-            return x
-        by = self.const(period)
-        return self.add("Sub", x, self.add("Mul", self.add("Round", self.add("Div", x, by)), by))
-
-    def unknown(self, support: Support, inputs: str) -> str:
+    def unknown(self, support: Support, inputs: _Tensor) -> _Tensor:
         """Return the unknown share (m,) at inputs (m, d); 1 where a number is too large."""
-        nearest = self.clip(inputs, support.low, support.high)
-        beyond = self.add("Div", self.add("Sub", inputs, nearest), self.const(support.margin))
-        value = self.total(self.squares(beyond), 1)
-        value = self.plus(value, *(self.fit(one, inputs) for one in support.fits if len(one.center)))
-        if support.charts:
-            shapes = [self.charts(one, inputs) for one in support.charts]
-            value = self.plus(
-                value, self.add("Max", *shapes), *(self.add("Mul", one, self.const(0.0)) for one in shapes)
-            )
-        odds = self.plus(self.add("Mul", value, self.const(support.slope)), self.const(support.inside))
-        one = self.const(1.0)
-        share = self.add("Div", one, self.plus(one, self.add("Exp", self.add("Neg", odds))))
-        return self.add("Where", self.add("IsNaN", odds), one, share)
+        beyond = (inputs - inputs.clip(support.low, support.high)) / support.margin
+        value = (beyond * beyond).total(1)
+        for fit in support.fits:
+            value = value + self.fit(fit, inputs) if len(fit.center) else value
+        shapes = [self.charts(one, inputs) for one in support.charts]
+        for one in [self.add("Max", *shapes)] if shapes else []:
+            value = value + one
+        for one in shapes:  # NaN stays NaN
+            value = value + one * 0.0
+        odds = value * support.slope + support.inside
+        share = self.add("Reciprocal", self.add("Exp", odds * -1.0) + 1.0)
+        return self.where(self.add("IsNaN", odds), 1.0, share)
 
-    def charts(self, charts: ChartSupport, inputs: str) -> str:
+    def charts(self, charts: ChartSupport, inputs: _Tensor) -> _Tensor:
         """Return δ² (m,) of the charts of a shape."""
-        K = charts.num_nearest
+        K, is_angle = charts.num_nearest, charts.periods > 0
         points = self.embed(Embedding.of_charts(charts), inputs)
-        apart = self.add("Sub", self.add("Unsqueeze", points, self.index([2])), self.const(charts.places))
-        squared = self.total(self.squares(apart), 1)
-        near, at = f"near{len(self.nodes)}", f"at{len(self.nodes)}"
-        inputs_of = [squared, self.index([K])]
-        self.nodes.append(self._helper.make_node("TopK", inputs_of, [near, at], axis=1, largest=0, sorted=1))
+        apart = self.add("Unsqueeze", points, np.array([2])) - charts.places
+        names = [f"{part}{len(self.nodes)}" for part in ("near", "at")]
+        squared = (apart * apart).total(1)
+        self.add("TopK", squared, np.array([K]), name=names[0], axis=1, largest=0, sorted=1)
+        self.nodes[-1].output.append(names[1])
+        near, at = (_Tensor(self, name) for name in names)
         used = np.arange(min(BLENDED, max(K - 1, 1)))
-        own, D = self.gather(at, used), self.gather(near, used)
+        own, D = at.take(used), near.take(used)
         center, covariance, radii = (
-            self.add("Gather", self.const(part), own, axis=0)
+            self.add("Gather", part, own, axis=0)
             for part in (charts.centers, charts.covariance, np.square(charts.radii))
         )
-        apart = self.add("Sub", self.add("Unsqueeze", inputs, self.index([1])), center)  # (m, k, d)
-        is_angle = charts.periods > 0
+        apart = self.add("Unsqueeze", inputs, np.array([1])) - center  # (m, k, d)
         if is_angle.any():
-            turned = self.wrapped(apart, np.where(is_angle, charts.periods, 1.0))
-            apart = self.add("Where", self.const(is_angle, np.bool_), turned, apart)
-        column = self.add("Unsqueeze", apart, self.index([3]))
-        bent = self.add("Squeeze", self.add("MatMul", covariance, column), self.index([3]))
-        values = self.plus(self.add("Div", D, radii), self.total(self.add("Mul", bent, apart), 2))
+            apart = self.where(is_angle, apart.within(np.where(is_angle, charts.periods, 1.0)), apart)
+        bent = covariance @ self.add("Unsqueeze", apart, np.array([3]))
+        values = D / radii + (self.add("Squeeze", bent, np.array([3])) * apart).total(2)
         if K == 1:
-            return self.total(values, 1)
-        last = self.add("Max", self.gather(near, [K - 1]), self.const(np.finfo(self.dtype).tiny))
-        one = self.const(1.0)
-        rest = self.add("Sub", one, self.add("Min", self.add("Div", D, last), one))
-        b = self.plus(self.squares(rest), self.const(TINY))
-        return self.add("Div", self.total(self.add("Mul", b, values), 1), self.total(b, 1))
+            return values.total(1)
+        last = self.add("Max", near.take([K - 1]), np.finfo(np.float64).tiny)
+        rest = self.add("Min", D / last, 1.0) - 1.0
+        b = rest * rest + TINY
+        return (b * values).total(1) / b.total(1)
 
-    def fit(self, fit: FitVariance, inputs: str) -> str:
+    def fit(self, fit: FitVariance, inputs: _Tensor) -> _Tensor:
         """Return σ² (m,) of a polynomial over all data."""
         features = self.embed(Embedding.of_fit(fit.first), inputs)
         if fit.degree == 2:
-            products = self.add("Mul", *(self.gather(features, part) for part in fit.pairs))
-            features = self.add("Concat", features, products, axis=1)
-        apart = self.add("Sub", features, self.const(fit.center))
-        return self.total(self.add("Mul", self.add("MatMul", apart, self.const(fit.covariance)), apart), 1)
+            one, other = (features.take(part) for part in fit.pairs)
+            features = self.add("Concat", features, one * other, axis=1)
+        apart = features - fit.center
+        return (apart @ fit.covariance * apart).total(1)
 
 
-def _inward(low: Numbers, high: Numbers, dtype: np.dtype[Any]) -> tuple[Numbers, Numbers]:
-    """Return the limits rounded inward to a dtype."""
-    lowest, highest = low.astype(dtype), high.astype(dtype)
-    lowest = np.where(lowest < low, np.nextafter(lowest, dtype.type(np.inf)), lowest)
-    return lowest, np.where(highest > high, np.nextafter(highest, dtype.type(-np.inf)), highest)
-
-
-def _difference(model: bytes, controller: RuntimeController, dtype: str) -> float:
+def _difference(model: bytes, controller: RuntimeController) -> float:
     """Return the largest difference at states in and around the data, over the span of each action."""
     import onnxruntime
 
     columns, step = controller.columns, StateStep.of(controller.columns)
-    states, rng = _states(controller).astype(dtype).astype(np.float64), np.random.default_rng(1)
+    states, rng = _states(controller), np.random.default_rng(1)
     measured, d_a = states[:, : len(columns.measured)].copy(), len(columns.actions)
     memory = Memory(states, rng.uniform(-1.0, 1.0, (len(states), d_a)), np.zeros(measured.shape))
     if has_memory(columns):
-        memory.applied[...] = memory.applied.astype(dtype)
         memory.state[::10], memory.applied[::7] = np.nan, np.nan
         measured[1::10, rng.integers(measured.shape[1])] = np.nan
         states, age, _ = step(memory, measured)
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     given = {"observation": measured, **memory._asdict()}
-    found = session.run(None, {one.name: given[one.name].astype(dtype) for one in session.get_inputs()})
+    found = session.run(None, {one.name: given[one.name] for one in session.get_inputs()})
     wanted = [*_answers(controller, states), *([states, age] if has_memory(columns) else [])]
     worst = 0.0
     for k, (one, other) in enumerate(zip(found, wanted, strict=True)):

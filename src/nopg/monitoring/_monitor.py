@@ -13,14 +13,17 @@ from nopg._typing import ArrayLike, BoolArray, FloatArray, as_tensor
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 from nopg.evaluation._control_law import PolicyLaw
+from nopg.evaluation._other_log import check_columns
 from nopg.monitoring._detector import Detector
-from nopg.monitoring._run import RECENT, Facts, Rows, check_return, operating_region, predicted_region
+from nopg.monitoring._run import Facts, Rows, check_return, predicted_outside
 from nopg.monitoring._scores import LAGS, Row, Scorer
 from nopg.monitoring._status import Change, Status, judge, likely_causes
 from nopg.training import TrainingResult, load
 
 # Rows after a change that tell its cause, and rows taken at once.
 _CAUSE_ROWS, _AT_ONCE = 500, 1_000
+# Rows in which the plant is looked for, and the fewest of them that count.
+_RECENT, _FEWEST = 200, 50
 # Actions farther from the controller's, in standard deviations of the logged ones, are another controller's.
 _OTHER_ACTIONS = 0.01
 _LARGEST_LOG = 700.0
@@ -45,20 +48,6 @@ class Monitor:
         false_alarms: Probability of a false alarm within the horizon, between 0 and 1.
         horizon: Number of steps.
         shadow: Whether another controller acts; by default this is told from the actions.
-
-    Example:
-        >>> import nopg
-        >>> from nopg.envs import LQR, collect_uniform, simulate
-        >>> plant = LQR(state_bound=1.5, action_bound=5.0)
-        >>> config = nopg.TrainingConfig(updates=1, progress=False)
-        >>> result = nopg.optimize(collect_uniform(plant, 200, seed=0), 0.5, config=config)
-        >>> monitor = Monitor(result)
-        >>> monitor.watch(simulate(plant, result.policy, steps=30).transitions(plant)).verdict
-        'ok'
-        >>> weaker = LQR(control=((0.08, 0.0), (0.0, 0.2)))
-        >>> status = monitor.watch(simulate(weaker, result.policy, steps=60).transitions(weaker))
-        >>> status.change.words
-        'u1 acts 20 % weaker than in the log'
     """
 
     def __init__(
@@ -129,11 +118,7 @@ class Monitor:
 
     def watch(self, data: Transitions) -> Status:
         """Take the rows of a dataset in their order; return what is known after the last."""
-        if (data.schema.states, data.schema.actions) != (self.schema.states, self.schema.actions):
-            raise DataError(
-                f"the columns are {[*data.schema.states, *data.schema.actions]}, the controller has "
-                f"{[*self.schema.states, *self.schema.actions]}; give the same in the same order"
-            )
+        check_columns(data.schema, self.schema, "the run")
         linked = data.continues.numpy()
         for some in torch.arange(len(data)).split(_AT_ONCE):
             rows = data.take(some)
@@ -213,7 +198,7 @@ class Monitor:
             compared = {"difference": dict(zip(self.schema.actions, apart, strict=True))}
             compared |= {name: known and known[name] for name in ("predicted", "measured")}
             known = None
-        region = operating_region(run, self.schema.states, None if shadow else self._predicted)
+        region = self._region()
         verdict, reasons = judge(causes, region, known, shadow=shadow)
         return Status(
             step=self.step,
@@ -243,8 +228,15 @@ class Monitor:
 
     def _apart(self) -> FloatArray:
         """Return how far recent actions are from the controller's, shape (m, d_a)."""
-        return np.asarray(np.abs(self._run["controller"] - self._run["actions"])[-RECENT:])
+        return np.asarray(np.abs(self._run["controller"] - self._run["actions"])[-_RECENT:])
+
+    def _region(self) -> Facts | None:
+        """Return where the plant has been in the last rows; None for too few."""
+        if len(self._run) < _FEWEST:
+            return None
+        outside = float(self._run["outside"][-_RECENT:].mean())
+        return {"outside": outside, "expected": None if self.shadow else self._expected}
 
     @cached_property
-    def _predicted(self) -> tuple[FloatArray, FloatArray, float]:
-        return predicted_region(self.result, self._scorer)
+    def _expected(self) -> float:
+        return predicted_outside(self.result, self._scorer)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nopg._checks import check_target
 from nopg._files import write_files
 from nopg._typing import FloatArray
+from nopg.data import Schema
 from nopg.errors import ArgumentError
 from nopg.inspect._wording import count_of
 from nopg.monitoring._monitor import Monitor
@@ -19,10 +19,7 @@ from nopg.monitoring._status import Status
 from nopg.report._page import render
 from nopg.report._style import AFTER, LIMIT, WIDTH, Picture, finish, label, new_figure
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_MOST_POINTS, _MOST_STATES = 1_500, 6
+_MOST_POINTS, _MOST_STATES, _PANEL = 1_500, 6, 1.6
 
 
 def write_page(
@@ -32,12 +29,7 @@ def write_page(
     file = check_target(path, overwrite=overwrite, suffix=".html")
     if not monitor.step:
         raise ArgumentError("the monitor has taken no rows; call update or watch first")
-    status, history, schema = monitor.status, monitor.history(), monitor.schema
-    pictures = {"evidence": _evidence(history, status)}
-    for k, name in enumerate((*schema.states[:_MOST_STATES], "reward"), start=1):
-        pictures[f"column-{k}"] = _compared(history, name, "predicted", label(name, schema), status)
-    for k, name in enumerate(schema.actions if status.shadow else (), start=1):
-        pictures[f"action-{k}"] = _compared(history, name, "controller", label(name, schema), status)
+    status, schema = monitor.status, monitor.schema
     facts = {
         "title": title,
         "subtitle": (
@@ -47,40 +39,36 @@ def write_page(
         "status": status,
         "share": min(status.evidence / status.threshold, 1.0),
     }
+    pictures = {"run": _run(monitor.history(), schema, status)}
     write_files({file: render("run.html", facts, pictures).encode()})
     return file
 
 
-def _evidence(history: Mapping[str, FloatArray], status: Status) -> Picture:
-    figure = new_figure(WIDTH, 2.4)
-    axes, evidence = figure.subplots(), np.maximum(history["evidence"], 1e-2)
-    axes.semilogy(history["step"], evidence, color=AFTER, linewidth=1.2, label="evidence")
-    axes.axhline(status.threshold, color=LIMIT, linewidth=1.2, linestyle="--", label="threshold")
-    axes.set_ylim(1e-2, max(10 * status.threshold, min(float(evidence.max()), 1e3 * status.threshold)))
-    _mark_change(axes, status)
-    finish(axes, x="step", legend=True)
-    table = {name: history[name] for name in ("step", "evidence", "unknown")}
-    return Picture(figure, table, "Evidence against an unchanged plant, and the threshold of an alarm.")
-
-
-def _compared(history: Mapping[str, FloatArray], name: str, kind: str, text: str, status: Status) -> Picture:
-    """Return measured and predicted values; around the change, or the last rows, where there are many."""
-    end = len(history["step"])
-    if status.change is not None:
-        end = min(status.change.found - int(history["step"][0]) + _MOST_POINTS // 2, end)
+def _run(history: Mapping[str, FloatArray], schema: Schema, status: Status) -> Picture:
+    """Return columns and evidence around the change, or of the last rows, where there are many."""
+    end, change = len(history["step"]), status.change
+    if change is not None:
+        end = min(change.found - int(history["step"][0]) + _MOST_POINTS // 2, end)
     rows = slice(max(end - _MOST_POINTS, 0), max(end, 0))
-    own = "measured" if kind == "predicted" else "applied"
-    figure = new_figure(WIDTH, 2.2)
-    axes, table = figure.subplots(), {key: history[key] for key in ("step", name, f"{kind} {name}")}
-    steps, values, others = (column[rows] for column in table.values())
-    axes.plot(steps, values, color="black", linewidth=1.0, label=own)
-    axes.plot(steps, others, color=AFTER, linewidth=1.0, linestyle="--", label=kind)
-    _mark_change(axes, status)
-    finish(axes, x="step", title=text, legend=True)
-    return Picture(figure, table, f"{name}, {own} and {kind}.")
-
-
-def _mark_change(axes: Axes, status: Status) -> None:
-    low, high = axes.get_xlim()
-    if status.change is not None and low <= status.change.since <= high:
-        axes.axvline(status.change.since, color=LIMIT, linewidth=1.0, label="change")
+    shown = [(name, "measured", "predicted") for name in (*schema.states[:_MOST_STATES], "reward")]
+    shown += [(name, "applied", "controller") for name in schema.actions if status.shadow]
+    figure, step = new_figure(WIDTH, _PANEL * (len(shown) + 1)), history["step"][rows]
+    *panels, last = figure.subplots(len(shown) + 1, 1, sharex=True)
+    table = {name: history[name] for name in ("step", "evidence", "unknown")}
+    for axes, (name, own, other) in zip(panels, shown, strict=True):
+        table |= {key: history[key] for key in (name, f"{other} {name}")}
+        axes.plot(step, history[name][rows], color="black", linewidth=1.0, label=own)
+        other_values = history[f"{other} {name}"][rows]
+        axes.plot(step, other_values, color=AFTER, linewidth=1.0, linestyle="--", label=other)
+        finish(axes, title=label(name, schema), legend=True)
+    evidence = np.maximum(history["evidence"][rows], 1e-2)
+    last.semilogy(step, evidence, color=AFTER, linewidth=1.2)
+    last.axhline(status.threshold, color=LIMIT, linewidth=1.2, linestyle="--", label="threshold")
+    last.set_ylim(1e-2, max(10 * status.threshold, min(float(evidence.max()), 1e3 * status.threshold)))
+    if change is not None and step[0] <= change.since <= step[-1]:
+        for axes in (*panels, last):
+            axes.axvline(change.since, color=LIMIT, linewidth=1.0, label="change")
+    finish(last, x="step", title="evidence", legend=True)
+    return Picture(
+        figure, table, "Measured and predicted one step ahead; evidence that the plant has changed."
+    )

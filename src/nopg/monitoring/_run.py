@@ -19,10 +19,8 @@ from nopg.monitoring._scores import Scorer
 from nopg.training import TrainingResult
 
 _MOST_KEPT = 100_000
-# Rows in which the plant is looked for, and the fewest of them that count.
-RECENT, _FEWEST = 200, 50
-# Rows of predicted paths that are scored; quantiles of predicted states, a margin as a share of their span.
-_PREDICTED, _QUANTILES, _MARGIN = 2_000, (0.005, 0.995), 0.1
+# Rows of predicted paths that are scored.
+_PREDICTED = 2_000
 # Share of the return's weight after a stretch, its greatest length, and the share of it that suffices.
 _TAIL, _LONGEST, _SHORTEST = 0.05, 300, 0.25
 _MOST_STRETCHES, _REPEATS = 20, 10
@@ -60,40 +58,14 @@ class Rows:
         self._used += count
 
 
-def predicted_region(result: TrainingResult, scorer: Scorer) -> tuple[FloatArray, FloatArray, float]:
-    """Return lowest and highest states (d_s,) of predicted paths, ±∞ for angles; their share off the log."""
-    paths, schema = result.evaluation.paths, result.policy.schema
-    m = paths.returns.shape[1]
-    there = paths.going[:, :m] > 0
-    s, a = paths.states[:, :m][there], paths.actions[:, :m][there]
-    low, high = np.quantile(s.numpy(), _QUANTILES, axis=0)
-    margin = _MARGIN * (high - low) + 1e-9
-    margin[[name in schema.angles for name in schema.states]] = math.inf
+def predicted_outside(result: TrainingResult, scorer: Scorer) -> float:
+    """Return the share of predicted paths that is outside the log."""
+    paths = result.evaluation.paths
+    there = paths.going[:, : paths.returns.shape[1]] > 0
+    s, a = (part[:, : there.shape[1]][there] for part in (paths.states, paths.actions))
     some = torch.linspace(0, len(s) - 1, min(len(s), _PREDICTED)).long()
-    scores = scorer.score((s[some], a[some], torch.zeros(len(some), dtype=torch.float64), s[some]))
-    return low - margin, high + margin, float(scores.outside.mean())
-
-
-def operating_region(
-    run: Rows, names: tuple[str, ...], predicted: tuple[FloatArray, FloatArray, float] | None
-) -> Facts | None:
-    """Return where the plant has been in the last rows; None for too few."""
-    if len(run) < _FEWEST:
-        return None
-    outside = float(run["outside"][-RECENT:].mean())
-    if predicted is None:
-        return {"outside": outside, "expected": None, "column": None}
-    states, (low, high, expected) = run["states"][-RECENT:], predicted
-    beyond = ((states < low) | (states > high)).mean(axis=0)
-    k = int(beyond.argmax())
-    return {
-        "outside": outside,
-        "expected": expected,
-        "column": names[k] if beyond[k] > 0 else None,
-        "beyond": float(beyond[k]),
-        "median": float(np.median(states[:, k])),
-        "predicted": (float(low[k]), float(high[k])),
-    }
+    rows = (s[some], a[some], torch.zeros(len(some), dtype=torch.float64), s[some])
+    return float(scorer.score(rows).outside.mean())
 
 
 def stretches(linked: npt.NDArray[np.bool_], length: int) -> list[tuple[int, int]]:

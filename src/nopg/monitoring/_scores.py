@@ -105,6 +105,7 @@ class Scorer:
         tested = rows.spread[: d_s + (model.reward_function is None)] > 0
         tested[:d_s] &= ~torch.as_tensor(model.steps.known.all)
         self.columns = tested.nonzero()[:, 0].tolist()
+        self.names = [(*data.schema.states, "reward")[k] for k in self.columns]
         self._reward_noise, self._slope_errors = 0.0, slope_errors(model)
         self._without = model.without_groups()
         chosen = spaced_blocks(len(data), _MOST_ROWS)
@@ -124,12 +125,6 @@ class Scorer:
         self._bias = _bias(r, rows.space.embed(rows.inputs)[rows.copies[chosen]], part)
         self._largest = np.quantile(np.abs(r), _QUANTILE, axis=0)
         self.reference, self.sizes = np.sort(r, axis=0), np.sort(np.abs(r), axis=0)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the tested columns."""
-        every = (*self.model.data.schema.states, "reward")
-        return tuple(every[k] for k in self.columns)
 
     def score(self, rows: Row, part: Tensor | None = None) -> Scores:
         """Return the scores of rows by the model of all rows, or without some group (m,) of the log."""

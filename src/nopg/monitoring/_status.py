@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +19,7 @@ Kind = Literal["offset", "gain", "sensor", "noise"]
 
 # Another cause is named too where it explains at least this share of what the best one does.
 _AS_GOOD, _MOST_CAUSES = 0.9, 3
-# Share of recent rows beyond the predicted one at which to look, and to act.
+# Share of recent rows outside the log, beyond the predicted one, at which to look, and to act.
 _SOME, _MOST = 0.2, 0.5
 # Noise explains any error; what it explains counts for less.
 _NOISE_SHARE = 0.8
@@ -80,12 +81,13 @@ def likely_causes(
     by_noise = 0.5 * _NOISE_SHARE * len(z) * (ratio - 1.0 - np.log(np.maximum(ratio, 1e-300))) * (ratio > 1.0)
     explained = np.concatenate([0.5 * along**2 / power, by_noise])
     sizes = np.concatenate([along / power, np.sqrt(ratio)])
-    faults: list[tuple[Kind, str]] = [
-        *(("offset", name) for name in names),
-        *(("gain", name) for name in schema.actions),
-        *(("sensor", name) for name in schema.states),
-        *(("noise", name) for name in names),
-    ]
+    kinds: tuple[tuple[Kind, Sequence[str]], ...] = (
+        ("offset", names),
+        ("gain", schema.actions),
+        ("sensor", schema.states),
+        ("noise", names),
+    )
+    faults = [(kind, name) for kind, columns in kinds for name in columns]
     order = np.argsort(-explained, kind="stable")[:_MOST_CAUSES]
     return tuple(
         Change(kind, column, float(sizes[f]), *alarm, schema.units.get(column, ""))
@@ -109,8 +111,8 @@ class Status:
         threshold: The evidence at which there is an alarm, horizon/false_alarms.
         change: The change of the plant, after an alarm.
         others: Other causes that explain the errors nearly as well.
-        operating_region: Of the last 200 rows: the share `outside` the log and the `expected` one; the state
-            `column` that is most often `beyond` its `predicted` range, and its `median`. None before 50 rows.
+        operating_region: Of the last 200 rows: the share `outside` the log, and the `expected` one, None in
+            shadow mode. None before 50 rows.
         return_check: Mean discounted return over at most the last 20 `stretches` of the run: `measured`, and
             `predicted` from the same states with the `interval` of three standard errors. None while the run
             is too short or was not asked for.
@@ -139,37 +141,25 @@ def judge(
     causes: tuple[Change, ...], region: Facts | None, returns: Facts | None, *, shadow: bool
 ) -> tuple[Verdict, tuple[str, ...]]:
     """Return the verdict and its reasons."""
-    reasons, away = ([], False) if region is None else _region_reasons(region)
+    outside, expected = (0.0, None) if region is None else (region["outside"], region["expected"])
+    unexpected, reasons = outside - (expected or 0.0), list[str]()
     if causes:
         best, others = causes[0], "".join(f", or {one.words}" for one in causes[1:])
         found = f"the plant has changed since about step {best.since} (found at step {best.found})"
-        reasons.insert(0, f"{found}: {best.words}{others}")
+        reasons.append(f"{found}: {best.words}{others}")
+    if unexpected > _SOME:
+        predicted = "" if expected is None else f" (predicted: {share_of(expected)})"
+        reasons.append(
+            f"{share_of(outside)} of the last rows are outside the log{predicted}: no such states, or other "
+            "actions than those that followed them; there the model neither predicts nor tests"
+        )
     below = returns is not None and returns["measured"] < returns["interval"][0]
     if returns is not None and below:
         low, high = returns["interval"]
         found = f"measured return {returns['measured']:.4g}, below the predicted interval"
         reasons.append(f"{found} [{low:.4g}, {high:.4g}] from the same states")
-    if not (causes or away):
+    if not causes and unexpected <= _MOST:
         return ("check" if reasons else "ok"), tuple(reasons)
     if shadow or returns is not None:
         return ("revert" if below and not shadow else "retrain"), tuple(reasons)
     return "check", (*reasons, "whether it costs return is not known yet")
-
-
-def _region_reasons(region: Facts) -> tuple[list[str], bool]:
-    """Return what is unusual about where the plant is, in sentences, and whether it is mostly off the log."""
-    reasons, expected = [], region["expected"]
-    unexpected = region["outside"] - (expected or 0.0)
-    if unexpected > _SOME:
-        predicted = "" if expected is None else f" (predicted: {share_of(expected)})"
-        reasons.append(
-            f"{share_of(region['outside'])} of the last rows are outside the log{predicted}: no such states, "
-            "or other actions than those that followed them; there the model neither predicts nor tests"
-        )
-    if region["column"] is not None and region["beyond"] > _SOME:
-        low, high = region["predicted"]
-        reasons.append(
-            f"{region['column']} is outside its predicted range of {low:.4g} to {high:.4g} in "
-            f"{share_of(region['beyond'])} of the last rows (median {region['median']:.4g})"
-        )
-    return reasons, unexpected > _MOST

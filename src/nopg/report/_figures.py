@@ -50,9 +50,7 @@ class ClosedLoop:
     before: FloatArray  # under the logged behaviour, imitated on the model, (T, c); NaN after the end
     after: FloatArray  # under the new controller
     half: FloatArray  # half the width of the 95 % band of the model around `after`
-    measured: (
-        FloatArray  # what was logged from this start on, (k, c) with k ≤ T; empty if it is not in the log
-    )
+    measured: FloatArray  # what was logged from there on, (k, c) with k ≤ T; empty if it is not in the log
     unknown_from: int | None  # step from which `after` has most likely left the data
 
 
@@ -171,21 +169,14 @@ def draw_loop(
 def _draw(axes: Axes, places: FloatArray, table: Mapping[str, FloatArray], name: str, *, step: bool) -> None:
     where = "steps-post" if step else "default"
     low, high = table[f"{name} low"], table[f"{name} high"]
-    axes.fill_between(
-        places,
-        low,
-        high,
-        step="post" if step else None,
-        color=AFTER,
-        alpha=0.2,
-        linewidth=0,
-        label="95 % of the model",
-    )
-    for kind, color, text, width in (
-        ("logged", LOGGED, "log", 2.2),
-        ("before", BEFORE, "before", 1.1),
-        ("after", AFTER, "after", 1.4),
-    ):
+    band: dict[str, Any] = {"color": AFTER, "alpha": 0.2, "linewidth": 0, "label": "95 % of the model"}
+    axes.fill_between(places, low, high, step="post" if step else None, **band)
+    lines = {
+        "logged": (LOGGED, "log", 2.2),
+        "before": (BEFORE, "before", 1.1),
+        "after": (AFTER, "after", 1.4),
+    }
+    for kind, (color, text, width) in lines.items():
         values = table[f"{name} {kind}"]
         if not np.isnan(values).all():
             axes.plot(places, values, color=color, linewidth=width, drawstyle=where, label=text)

@@ -10,14 +10,14 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from nopg._columns import readable
 from nopg._version import __version__
 from nopg.evaluation import Assessment, Gain
 from nopg.inspect._wording import chance, count_of, duration, share_of
-from nopg.report._style import Picture, csv_table, png, readable
+from nopg.report._style import Picture, csv_table, png
 
-MOST_CELLS = 6_000
-"""Numbers of a figure that a page holds, and those that JSON holds."""
-
+# Numbers of a figure that a page holds.
+_MOST_CELLS = 6_000
 # Probability at which the 95 % interval of the gain excludes 0.
 _SURE = 0.975
 
@@ -53,7 +53,7 @@ def render(template: str, facts: Mapping[str, Any], pictures: Mapping[str, Pictu
 
 def _figure(name: str, picture: Picture) -> dict[str, str]:
     """Return the image, its text, and its numbers as CSV."""
-    numbers = picture.thinned(MOST_CELLS)
+    numbers = picture.thinned(_MOST_CELLS)
     rows, kept = (len(next(iter(table.values()))) for table in (picture.table, numbers))
     return {
         "image": base64.b64encode(png(picture.figure)).decode(),
@@ -98,7 +98,6 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def interval(ends: tuple[float, float]) -> str:
-    """Return an interval."""
     return f"[{number(ends[0])}, {number(ends[1])}]"
 
 

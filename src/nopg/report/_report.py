@@ -16,7 +16,7 @@ import torch
 from nopg._checks import check_target
 from nopg._files import json_content, plain_values, write_files
 from nopg._version import __version__
-from nopg.data import Schema, Transitions
+from nopg.data import Transitions
 from nopg.data._set_points import set_points
 from nopg.errors import ArgumentError
 from nopg.evaluation import Assessment
@@ -24,10 +24,10 @@ from nopg.evaluation._behavior import logged_returns
 from nopg.evaluation._risk import region_of
 from nopg.inspect import describe
 from nopg.inspect._wording import count_of, duration, listed
-from nopg.models import ColumnFit, LocalModel
+from nopg.models import LocalModel
 from nopg.policies import FormulaPolicy
 from nopg.report._figures import closed_loops, column_order, differences, draw_loop, reward_picture
-from nopg.report._page import MOST_CELLS, number, render, sentence
+from nopg.report._page import number, render, sentence
 from nopg.report._style import Picture
 from nopg.training import TrainingResult
 
@@ -40,15 +40,10 @@ _MOST_GAINS = 8
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PolicyReport:
-    """What is predicted of a controller before it runs: facts and numbers of figures by name; the figures."""
+    """What is predicted of a controller before it runs: facts by name, and figures."""
 
     facts: Mapping[str, Any]
     pictures: Mapping[str, Picture]
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence, with its numbers."""
-        return str(self.facts["sentence"])
 
     @cached_property
     def html(self) -> str:
@@ -90,16 +85,6 @@ def policy_report(
         most: The largest tolerated probability of entering one of the regions: the report says whether it
             is kept, exceeded, or not shown by the data.
         title: Title of the page.
-
-    Example:
-        >>> import tempfile
-        >>> import nopg
-        >>> from nopg.envs import Pendulum, collect_grid
-        >>> data, one = collect_grid(Pendulum(), (5, 5, 2)), nopg.TrainingConfig(updates=1)
-        >>> result = nopg.optimize(data, 0.5, model="paper", config=one)
-        >>> report = policy_report(result, regions=["abs(velocity) > 7"])
-        >>> [path.name for path in report.save(tempfile.mkdtemp() + "/report.html")]
-        ['report.html', 'report.json']
     """
     if most is not None and not (0.0 <= most <= 1.0 and regions):
         raise ArgumentError(f"most is {most}; give a probability, and regions that it is for")
@@ -140,7 +125,6 @@ def policy_report(
             {"words": where(data, rows), "rows": len(rows), "influence": value} for rows, value in influential
         ],
         **_training(result),
-        "pictures": {name: _rounded(one) for name, one in pictures.items()},
     }
     return PolicyReport(facts, pictures)
 
@@ -186,10 +170,8 @@ def _training(result: TrainingResult) -> dict[str, Any]:
             "expected_return": result.expected_return,
             "interval": result.interval,
             "unknown_mass": result.unknown_mass,
-            "start_unknown": result.start_unknown,
             "seed": result.seed,
         },
-        "certificate": asdict(result.certificate),
     }
 
 
@@ -214,7 +196,6 @@ def _data(data: Transitions) -> dict[str, Any]:
     described = describe(data).to_dict()
     return {
         **{name: described[name] for name in ("rows", "episodes", "columns", "findings")},
-        "starts": len(data.starts),
         "states": list(data.schema.states),
         "actions": list(data.schema.actions),
         "interval": data.schema.interval,
@@ -222,35 +203,19 @@ def _data(data: Transitions) -> dict[str, Any]:
 
 
 def _model(model: LocalModel) -> dict[str, Any]:
-    given, schema = model.reward_function is not None, model.data.schema
-    return {
-        "columns": [
-            {
-                **asdict(one),
-                "known": _known(one, schema, given),
-                "words": _inputs(one, schema),
-                "derived": one.name in schema.derived,
-            }
-            for one in model.column_fits
-        ],
-        "reward_is_given": given,
-        "noise_share": model.noise_share,
+    schema, given, columns = model.data.schema, model.reward_function is not None, list[dict[str, Any]]()
+    known = {"reward": "known function"} if given else {}
+    known |= {
+        name: "held" if kind == "hold" else "moves as in the log" for name, kind in schema.exogenous.items()
     }
-
-
-def _known(fit: ColumnFit, schema: Schema, reward_is_given: bool) -> str:
-    """Return why a column needs no fit, or nothing."""
-    if fit.name == "reward" and reward_is_given:
-        return "known function"
-    if fit.name in schema.exogenous:
-        return "moves as in the log" if schema.exogenous[fit.name] == "log" else "held"
-    return "computed from other columns" if fit.name in schema.derived else ""
-
-
-def _inputs(fit: ColumnFit, schema: Schema) -> str:
-    if not (fit.error > 0 and fit.inputs):
-        return "none: constant"
-    return "all" if len(fit.inputs) == len(schema.states) + len(schema.actions) else ", ".join(fit.inputs)
+    for one in model.column_fits:
+        if one.name in schema.derived:
+            continue
+        every = len(one.inputs) == len(schema.states) + len(schema.actions)
+        words = "all" if every else ", ".join(one.inputs)
+        words = words if one.error > 0 and one.inputs else "none: constant"
+        columns.append({**asdict(one), "known": known.get(one.name, ""), "words": words})
+    return {"columns": columns, "reward_is_given": given, "noise_share": model.noise_share}
 
 
 def where(data: Transitions, rows: tuple[int, ...]) -> str:
@@ -260,8 +225,3 @@ def where(data: Transitions, rows: tuple[int, ...]) -> str:
         if int(torch.isin(data.episodes, numbers).sum()) == len(rows):
             return f"episode{'' if len(numbers) == 1 else 's'} {listed(numbers.tolist())}"
     return f"{count_of(len(rows), 'row')} between {rows[0]} and {rows[-1]}"
-
-
-def _rounded(picture: Picture) -> dict[str, list[float]]:
-    columns = picture.thinned(MOST_CELLS)
-    return {name: [float(f"{value:.6g}") for value in column] for name, column in columns.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nopg._columns import Columns
+from nopg._columns import Columns, readable
 from nopg._files import write_files
 from nopg._typing import FloatArray
 from nopg.errors import MissingExtraError
@@ -31,8 +30,6 @@ _UNITS = {"d": 86_400.0, "h": 3_600.0, "min": 60.0, "s": 1.0, "ms": 1e-3}
 _FEWEST_UNITS = 2.0
 # A spreadsheet takes a cell that begins so for a formula, and runs it.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-# Control characters, those that turn the direction of a text, and halves of characters.
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,14 +64,8 @@ def finish(axes: Axes, *, x: str = "", title: str = "", legend: bool = False) ->
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if legend:
-        axes.legend(
-            fontsize=LETTERS,
-            frameon=False,
-            ncols=3,
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
-            borderaxespad=0.2,
-        )
+        place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
+        axes.legend(fontsize=LETTERS, frameon=False, ncols=3, **place)
 
 
 def label(name: str, columns: Columns) -> str:
@@ -98,19 +89,6 @@ def time_axis(interval: float | None, steps: int) -> tuple[str, dict[str, FloatA
         return "step", {"step": step}
     unit = next((name for name, size in _UNITS.items() if steps * interval >= _FEWEST_UNITS * size), "ms")
     return f"time [{unit}]", {"step": step, f"time [{unit}]": interval / _UNITS[unit] * step}
-
-
-def readable(text: str) -> str:
-    r"""Return a text whose invisible characters are written as escapes.
-
-    Example:
-        >>> print(readable("level\n\ud800 m³/h"))
-        level\n\ud800 m³/h
-    """
-    return "".join(
-        one.encode("unicode_escape").decode("ascii") if unicodedata.category(one) in _HIDDEN else one
-        for one in text
-    )
 
 
 def csv_table(columns: Mapping[str, FloatArray], digits: int | None = None) -> str:
