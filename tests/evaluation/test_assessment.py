@@ -201,10 +201,13 @@ def test_a_cautious_return_counts_no_bias_that_chance_explains_or_that_is_a_gain
         ([("not identifiable", 9.0, 0.0), ("weak", 1.0, 0.0), ("weak", 2.0, 5.0)], (0, 1, 2), 1),
         # What is not surely better than the log does not stand in the way of what is.
         ([("ok", 9.0, 9.0), ("weak", 1.0, 0.1)], (0, 1), 1),
-        # Between ok and weak the simpler decides, and of equally simple ones the verdict.
-        ([("weak", 1.0, 0.1), ("ok", 1.0, 0.1)], (0, 1), 0),
+        # Then the verdict decides, unless a worse one is better with 90 % probability.
+        ([("weak", 1.0, 0.1), ("ok", 1.0, 0.1)], (0, 1), 1),
+        ([("weak", 2.0, 0.1), ("ok", 1.0, 0.1)], (0, 1), 0),
         ([("weak", 1.0, 0.1), ("ok", 1.0, 0.1)], (0, 0), 1),
-        # Then the simplest, unless another is better beyond doubt.
+        # Then the simplest, unless another is better with 90 % probability: 1 of 1.3 times .59 or .61.
+        ([("ok", 1.0, 0.0), ("ok", 2.0, 0.59)], (0, 1), 1),
+        ([("ok", 1.0, 0.0), ("ok", 2.0, 0.61)], (0, 1), 0),
         ([("ok", 1.0, 0.0), ("ok", 2.0, 5.0)], (0, 1), 0),
         ([("ok", 1.0, 0.0), ("ok", 2.0, 0.1)], (0, 1), 1),
         ([("ok", 2.0, 0.1), ("ok", 1.0, 0.0)], (1, 0), 0),
@@ -224,7 +227,7 @@ def test_the_choice(found: list[tuple[Verdict, float, float]], order: tuple[int,
         (("weak", -20.0), ("not identifiable", 50.0), 1),  # surely worse than the log
         (("weak", -0.5), ("not identifiable", 50.0), 0),  # the verdict first
         (("weak", -20.0), ("not identifiable", -30.0), 0),  # all are worse
-        (("weak", 5.0), ("weak", 5.5), 0),  # the simpler of equals
+        (("weak", 5.0), ("weak", 5.4), 0),  # the simpler of equals
         (("weak", 5.0), ("weak", 9.0), 1),
     ],
 )

@@ -81,18 +81,18 @@ def test_an_action_that_never_varied_has_no_linear_law() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
-def test_a_network_that_is_not_significantly_better_gives_way_to_the_regulator() -> None:
+def test_a_network_that_is_not_better_with_90_per_cent_gives_way_to_the_regulator() -> None:
     data = log_of()
     result = optimize(data, 0.8, config=BRIEF)
     assert isinstance(result.policy.policy, FormulaPolicy)
     assert "LQR" in result.start
-    assert result.start.endswith("(kept: no network is significantly better)")
+    assert result.start.endswith("(kept: no network is better with 90 % probability)")
     assert torch.allclose(result.policy.policy.mode(data.features), regulator_of(data)(data.states), atol=0.1)
     assert result.evaluation.expected_return == result.expected_return
 
 
 @pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
-def test_a_network_that_is_significantly_better_stays() -> None:
+def test_a_network_that_is_better_with_90_per_cent_stays() -> None:
     data = log_of(16, bend=8.0)
     result = optimize(data, 0.8, config=TrainingConfig(updates=10, progress=False))
     assert isinstance(result.policy.policy, MLPPolicy)

@@ -15,6 +15,8 @@ _VERDICTS = get_args(Verdict)
 LOGGED = "logged"
 """Name of the logged behaviour in a comparison."""
 
+# Probability of being better with which a controller replaces one that comes before it.
+_BETTER = 0.9
 _WIDEST = 22  # with a longer name the table is wider than a terminal of 80 columns
 # From the simplest on; all others come after them.
 _SIMPLE = (LOGGED, "lqr", "mpc", "cloning")
@@ -35,8 +37,8 @@ def choose(found: Sequence[Assessment], logged: Assessment, order: Sequence[int]
 
     What is surely worse than the logged behaviour is left out, unless all are, and what is not identifiable
     where something else is. If some are surely better than the log, only these come into question. Of
-    them the simplest is taken, of equally simple ones the best verdict, then the highest lower end;
-    another replaces it only if it is better with 97.5 % probability, by a gain that anybody would see.
+    them the best verdict is taken, then the simplest, of equally simple ones the highest lower end; another
+    replaces it if it is better with 90 % probability, by a gain that anybody would see.
 
     Args:
         found: The controllers.
@@ -50,10 +52,11 @@ def choose(found: Sequence[Assessment], logged: Assessment, order: Sequence[int]
     places = [k for k in places if gains[k][0] > found[k].least_gain] or places
     if len(places) > 1:
         verdicts = {k: _VERDICTS.index(found[k].verdict) for k in places}
-        places.sort(key=lambda k: (simple[k], verdicts[k], -cautious_return(found[k].paths)))
+        places.sort(key=lambda k: (verdicts[k], simple[k], -cautious_return(found[k].paths)))
     best = places[0]
     for k in places[1:]:
-        if found[k].gain_over(found[best]).interval[0] > found[best].least_gain:
+        gain = found[k].gain_over(found[best])
+        if gain.mean > found[best].least_gain and gain.probability_better > _BETTER:
             best = k
     return best
 
@@ -97,7 +100,7 @@ class Comparison:
             rows.append(("", interval, between, "", ""))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-        lines.append("* recommended: no other is significantly better; intervals are 95 %")
+        lines.append("* recommended: no other is better with 90 % probability; intervals are 95 %")
         if seen := self.seen:
             lines.append(
                 f"logged episodes earned {seen.mean:.4g} ± {seen.standard_error:.2g} (n = {seen.episodes})"

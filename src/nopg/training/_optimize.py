@@ -72,10 +72,11 @@ def optimize(
         discount: γ in [0, 1): how much the future counts.
         policy: A policy to improve in place, which is one of the proposals that the ascent may begin with;
             or a new one. 'auto' is the supplement's network of 50 units, or the linear feedback of least
-            squares and LQR where the network is not significantly better and there are no constraints or
-            levels; 'deterministic' and 'gaussian' are networks. Or a controller by its structure, 'p', 'pi',
-            'pid' or 'linear', or `ControlStructure('pi', follows={'level': 'setpoint'})`; or your own
-            `Formulas`. Earlier values that a structure needs become columns of the data.
+            squares and LQR where the network is not better with 90 % probability and there are no
+            constraints or levels; 'deterministic' and 'gaussian' are networks. Or a controller by its
+            structure, 'p', 'pi', 'pid' or 'linear', or `ControlStructure('pi', follows={'level':
+            'setpoint'})`; or your own `Formulas`. Earlier values that a structure needs become columns of the
+            data.
         model: 'local' fits local polynomials to the plant and solves a multi-step Bellman equation on them;
             'paper' is the Nadaraya-Watson model of the paper and its equation. `LocalModel.Config(…)` and
             `PaperModel.Config(…)` change their settings.
@@ -134,7 +135,7 @@ def optimize(
     judged = judge(training, controller, laws, simple)
     judged = judged if training is evaluator else judged.assessed_by(evaluator)
     _warn(doubts_of(judged))
-    start = f"{judged.kept} (kept: no network is significantly better)" if judged.kept else start
+    start = f"{judged.kept} (kept: no network is better with 90 % probability)" if judged.kept else start
     found, chosen = judged.assessment, judged.controller
     solution = solution_under(problem, chosen.policy, paths=found.paths)
     line.close()
