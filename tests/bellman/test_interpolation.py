@@ -10,7 +10,12 @@ from nopg.bellman._interpolation import centered_weights
 
 
 def weights_of(y: torch.Tensor, slack: float) -> tuple[torch.Tensor, torch.Tensor]:
-    return centered_weights(y, torch.zeros(y.shape[:2], dtype=torch.float64), slack)
+    return padded_weights(y, torch.zeros(y.shape[:2], dtype=torch.float64), slack)
+
+
+def padded_weights(y: torch.Tensor, log_psi: torch.Tensor, slack: float) -> tuple[torch.Tensor, torch.Tensor]:
+    P, tilt = centered_weights(y.permute(2, 1, 0).numpy(), log_psi.T.numpy(), slack)
+    return torch.as_tensor(P.T), torch.as_tensor(tilt.T)
 
 
 def random_offsets(seed: int, rows: int = 20, nodes: int = 12, columns: int = 2) -> torch.Tensor:
@@ -125,7 +130,7 @@ def test_padding_is_ignored() -> None:
     padded = torch.cat([y, y[:, :1].expand(-1, 3, -1)], dim=1)
     log_psi = torch.zeros(20, 15, dtype=torch.float64)
     log_psi[:, 12:] = -math.inf
-    P_padded, tilt_padded = centered_weights(padded, log_psi, 1e-2)
+    P_padded, tilt_padded = padded_weights(padded, log_psi, 1e-2)
     assert P_padded[:, 12:].abs().max() == 0.0
     torch.testing.assert_close(P_padded[:, :12], P, rtol=0, atol=1e-14)
     torch.testing.assert_close(tilt_padded, tilt, rtol=1e-12, atol=1e-12)

@@ -13,7 +13,6 @@ from nopg.bellman._multistep import MultistepProblem
 from nopg.bellman._nodes import Nodes
 from nopg.models import LocalModel
 from nopg.models._rollout import rollout
-from nopg.policies import Deterministic
 from nopg.policies._deterministic import nearest_levels, padded_levels
 
 # Candidates of a grid; with more actions than that allows, points that fill the box evenly.
@@ -80,24 +79,38 @@ class HeldActions:
 
     def best(self, states: torch.Tensor) -> torch.Tensor:
         """Return the best candidate (m, d_a) at any raw states (m, d_s)."""
-        problem, worth = self.problem, []
-        for candidate in self.candidates:
-            held = candidate.expand(len(states), -1)
-            path = rollout(problem.model, lambda _, t, held=held: held, states, problem.horizon)  # type: ignore[misc]
-            tail = problem.nodes.value(torch.as_tensor(path.states[-1]), self.values).numpy()
-            worth.append(torch.as_tensor(path.value(problem.discount, problem.unknown_value, tail)[0][0]))
-        return self.candidates[torch.stack(worth).argmax(dim=0)]
+        return self.candidates[_held(self.problem, self.candidates, states).worth(self.values).argmax(dim=0)]
 
 
-class _Held(Deterministic):
-    """One action for each path, whatever its state."""
+@dataclass(frozen=True, slots=True)
+class _Backups:
+    """What c candidates earn while they are held at m states, and where that leads.
 
-    def __init__(self, action: torch.Tensor) -> None:
-        super().__init__()
-        self._action, self.num_actions = action, len(action)
+    Attributes:
+        earned: Discounted rewards, shape (c, m).
+        near: Numbers of the nodes around the last states, shape (c, m, k).
+        weights: Their discounted weights, shape (c, m, k).
+    """
 
-    def mode(self, features: torch.Tensor) -> torch.Tensor:
-        return self._action.expand(len(features), -1)
+    earned: torch.Tensor
+    near: torch.Tensor
+    weights: torch.Tensor
+
+    def worth(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the value (c, m) of each candidate, given those of the nodes (n,)."""
+        return self.earned + (self.weights * values[self.near]).sum(dim=2)
+
+
+def _held(problem: MultistepProblem, candidates: torch.Tensor, states: torch.Tensor) -> _Backups:
+    """Return the backups of candidates (c, d_a), each held for the horizon from raw states (m, d_s)."""
+    c, m, gamma = len(candidates), len(states), problem.discount
+    held = candidates.repeat_interleave(m, dim=0)
+    path = rollout(problem.model, lambda _, t: held, states.repeat(c, 1), problem.horizon)
+    path = problem.charged(path, slopes=False)
+    G, alive, _ = path.value(gamma, problem.unknown_value)
+    ends = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
+    weights = gamma ** len(path) * torch.as_tensor(alive[-1])[:, None] * ends.weights
+    return _Backups(torch.as_tensor(G[0]).view(c, m), ends.near.view(c, m, -1), weights.view(c, m, -1))
 
 
 def best_held_actions(problem: MultistepProblem, hold: int, *, num_nodes: int, seed: int) -> HeldActions:
@@ -109,16 +122,14 @@ def best_held_actions(problem: MultistepProblem, hold: int, *, num_nodes: int, s
     model = problem.model
     visited = reachable_states(model, problem.starts, hold, seed=seed)
     nodes = Nodes.covering(model, num_nodes, visited)
-    held = problem.replace(horizon=hold, nodes=nodes, num_parts=1, num_paths=1)
+    held = problem.replace(horizon=hold, nodes=nodes)
     candidates = action_candidates(model)
-    solved = [held.solve(_Held(candidate)) for candidate in candidates]
-    earned = torch.stack([one.targets[0] for one in solved])  # (c, m)
-    weights = torch.stack([one.weights[0] for one in solved])  # (c, m, m)
-    gamma, rows = held.discount**hold, torch.arange(len(nodes))
-    chosen, eye = earned.argmax(dim=0), torch.eye(len(nodes), dtype=torch.float64)
+    backups, rows = _held(held, candidates, nodes.states), torch.arange(len(nodes))
+    chosen, eye = backups.earned.argmax(dim=0), torch.eye(len(nodes), dtype=torch.float64)
     for _ in range(_MOST_ROUNDS):
-        values = torch.linalg.solve(eye - gamma * weights[chosen, rows], earned[chosen, rows])
-        worth = earned + gamma * weights @ values
+        W = torch.zeros_like(eye).scatter_add_(1, backups.near[chosen, rows], backups.weights[chosen, rows])
+        values = torch.linalg.solve(eye - W, backups.earned[chosen, rows])
+        worth = backups.worth(values)
         best = worth.max(dim=0)
         better = best.values > worth[chosen, rows] + _BETTER * (worth.max() - worth.min())
         if not bool(better.any()):

@@ -12,79 +12,106 @@ approximants of Arroyo and Ortiz (2006). The slack ρ keeps P unique and smooth 
 
 from __future__ import annotations
 
+import numpy as np
 import torch
-from torch import Tensor
+
+from nopg._typing import FloatArray, IntArray
 
 # Places outside the hull of nodes many widths apart need hundreds of steps.
 _MAX_STEPS = 1_000
 _SMALL_DECREMENT = 1e-13
 # Below this decrement a full Newton step always decreases the objective.
 _SHORT_STEP = 1e-2
-_MAX_HALVINGS = 60
+# Halvings of a step go on until it is a rounding of itself.
+_SHORTEST = 2.0**-60
 
 
-def centered_weights(offsets: Tensor, log_psi: Tensor, slack: float) -> tuple[Tensor, Tensor]:
-    """Return P (m, K) ∝ exp(−½‖yₖ‖² + λ·yₖ) and λ (m, d), λ such that Σ Pₖyₖ = −ρλ.
+def centered_weights(offsets: FloatArray, log_psi: FloatArray, slack: float) -> tuple[FloatArray, FloatArray]:
+    """Return P (K, m) ∝ exp(log ψ − ½‖yₖ‖² + λ·yₖ) and λ (d, m), λ such that Σ Pₖyₖ = −ρλ.
 
-    λ minimises log Σ exp(−½‖yₖ‖² + λ·yₖ) + ½ρ‖λ‖², which is strongly convex: damped Newton.
+    λ minimises log Σ exp(log ψ − ½‖yₖ‖² + λ·yₖ) + ½ρ‖λ‖², which is strongly convex: damped Newton.
 
     Args:
-        offsets: y, from the place to each node in bandwidths, shape (m, K, d).
-        log_psi: 0 at a node, −∞ at padding, shape (m, K).
+        offsets: y, from the places to each of their nodes in bandwidths, shape (d, K, m).
+        log_psi: Logarithm of a factor of the kernel, shape (K, m).
         slack: ρ, positive.
 
     Example:
-        >>> y = torch.tensor([[[-1.0], [0.5], [2.0]]], dtype=torch.float64)
-        >>> P, _ = centered_weights(y, torch.zeros(1, 3, dtype=torch.float64), 1e-9)
-        >>> abs(float((P[..., None] * y).sum())) < 1e-8
-        True
+        >>> y = np.array([[[-1.0], [0.5], [2.0]]])
+        >>> P, _ = centered_weights(y, np.zeros((3, 1)), 1e-9)
+        >>> abs((P * y).sum()) < 1e-8
+        np.True_
     """
-    y, base = offsets, log_psi - 0.5 * offsets.square().sum(dim=2)
-    tilt, weights = offsets.new_zeros(len(offsets), offsets.shape[2]), torch.softmax(base, dim=1)
-    left = torch.arange(len(offsets))  # rows that have not converged
-    at, P = tilt, weights
+    y, base = offsets, log_psi - 0.5 * np.square(offsets).sum(axis=0)
+    tilt: FloatArray = np.zeros((len(y), y.shape[2]))
+    weights = np.empty(base.shape)
+    left = np.arange(y.shape[2])  # places that have not converged
+    at = tilt
+    P, objective = _tilted(base, y, at, slack)
     for _ in range(_MAX_STEPS):
-        mean = (P[:, None] @ y)[:, 0]
-        apart = y - mean[:, None]
-        hessian = (P[:, :, None] * apart).mT @ apart
-        hessian.diagonal(dim1=1, dim2=2).add_(slack)
-        gradient = mean + slack * at
-        step = torch.cholesky_solve(gradient[:, :, None], torch.linalg.cholesky(hessian))[:, :, 0]
-        decrement = (gradient * step).sum(dim=1)
-        at = at - _lengths(y, base, at, step=step, slope=decrement, slack=slack)[:, None] * step
-        P = torch.softmax(_tilted(base, y, at), dim=1)
-        tilt[left], weights[left] = at, P
+        step, decrement = _newton_step(P, y, at, slack)
+        at, P, objective = _line_search(base, y, at, slack, step=step, slope=decrement, objective=objective)
+        tilt[:, left], weights[:, left] = at, P
         # Convergence is quadratic: the step just taken squares the decrement.
-        far = (decrement > _SMALL_DECREMENT).nonzero()[:, 0]
+        far = np.flatnonzero(decrement > _SMALL_DECREMENT)
         if len(far) == 0:
             break
         if len(far) < len(left):
-            left, y, base, at, P = left[far], y[far], base[far], at[far], P[far]
+            left, objective = left[far], objective[far]
+            y, base, at, P = (_take(one, far) for one in (y, base, at, P))
     return weights, tilt
 
 
-def _tilted(base: Tensor, y: Tensor, tilt: Tensor) -> Tensor:
-    return base + (y @ tilt[:, :, None])[:, :, 0]
+def _tilted(base: FloatArray, y: FloatArray, tilt: FloatArray, slack: float) -> tuple[FloatArray, FloatArray]:
+    """Return the weights of a tilt (d, m), and the objective (m,)."""
+    P: FloatArray = base + (tilt[:, None] * y).sum(axis=0)
+    top = P.max(axis=0)
+    np.exp(np.subtract(P, top, out=P), out=P)
+    total = P.sum(axis=0)
+    P /= total
+    return P, top + np.log(total) + 0.5 * slack * np.square(tilt).sum(axis=0)
 
 
-def _lengths(y: Tensor, base: Tensor, at: Tensor, *, step: Tensor, slope: Tensor, slack: float) -> Tensor:
-    """Return t of λ − tΔ, shape (m,): 1 for a short step.
+def _newton_step(P: FloatArray, y: FloatArray, at: FloatArray, slack: float) -> tuple[FloatArray, FloatArray]:
+    """Return the Newton step (d, m) and its decrement (m,)."""
+    mean = (P * y).sum(axis=1)
+    apart = y - mean[:, None]
+    hessian = torch.as_tensor(np.einsum("ikm,jkm->mij", P * apart, apart))
+    hessian.diagonal(dim1=1, dim2=2).add_(slack)
+    gradient = mean + slack * at
+    right = torch.as_tensor(np.ascontiguousarray(gradient.T))[:, :, None]
+    step = torch.cholesky_solve(right, torch.linalg.cholesky(hessian))[:, :, 0].numpy().T
+    return step, (gradient * step).sum(axis=0)
+
+
+def _line_search(
+    base: FloatArray,
+    y: FloatArray,
+    at: FloatArray,
+    slack: float,
+    *,
+    step: FloatArray,
+    slope: FloatArray,
+    objective: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return λ − tΔ with its weights and objective: t is 1 for a short step.
 
     Otherwise t is halved until the objective decreases by a quarter of t times the slope along Δ.
     """
-    lengths = torch.ones_like(slope)
-    far = (slope > _SHORT_STEP).nonzero()[:, 0]
-    y, base, at, step, slope = y[far], base[far], at[far], step[far], slope[far]
+    length, to = np.ones_like(slope), at - step
+    P, after = _tilted(base, y, to, slack)
+    most = objective + 1e-14 * (1.0 + np.abs(objective))
+    some = np.flatnonzero((slope > _SHORT_STEP) & (after > most - 0.25 * slope))
+    while len(some):
+        length[some] *= 0.5
+        to[:, some] = at[:, some] - length[some] * step[:, some]
+        P[:, some], after[some] = _tilted(_take(base, some), _take(y, some), to[:, some], slack)
+        rises = after[some] > most[some] - 0.25 * length[some] * slope[some]
+        some = some[rises & (length[some] > _SHORTEST)]
+    return to, P, after
 
-    def objective(tilt: Tensor) -> Tensor:
-        return torch.logsumexp(_tilted(base, y, tilt), dim=1) + 0.5 * slack * tilt.square().sum(dim=1)
 
-    before, length = objective(at), torch.ones_like(slope)
-    rounding = 1e-14 * (1.0 + before.abs())
-    for _ in range(_MAX_HALVINGS):
-        falls = objective(at - length[:, None] * step) <= before - 0.25 * length * slope + rounding
-        if bool(falls.all()):
-            break
-        length = torch.where(falls, length, 0.5 * length)
-    lengths[far] = length
-    return lengths
+def _take(values: FloatArray, places: IntArray) -> FloatArray:
+    """Return values (…, m) of some places."""
+    found: FloatArray = np.take(values, places, axis=-1, mode="clip")
+    return found

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
+from nopg._typing import FloatArray
 from nopg.bellman._interpolation import centered_weights
 from nopg.models import LocalModel
 from nopg.models._charts import farthest_points
@@ -18,29 +20,32 @@ _INTERPOLATED = 16
 _WIDTH, _SLACK = 0.35, 1e-2
 _MOST_CANDIDATES = 10_000
 _TINY = 1e-12
+# The first node left out counts as farther by this factor: at equal distances weights are not 0.
+_WIDER = 1.0 + 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Interpolation:
     """Non-negative weights on the nodes nearest to some states; they sum to 1 and are smooth in the states.
 
-    With z the coordinates of s, yₖ = (zₖ − z)/h(s) and h a share of the distance to the first node left out,
-    weights are P ∝ exp(−E + λ·y), E = ½‖y‖² − 2 log(1 − ‖y‖²/‖y_last‖²), λ such that the mean offset is −ρλ.
+    With z the coordinates of s in their units u, xₖ = (zₖ − z)/u, D = ‖x_last‖² the squared distance to the
+    first node left out and h = c√D, weights of the offsets yₖ = xₖ/h are P ∝ ψ exp(−½‖y‖² + λ·y) with
+    ψ = (1 − ‖x‖²/D)², λ such that the mean offset is −ρλ.
 
     Attributes:
         near: Numbers of the nodes, shape (m, k).
         weights: P, shape (m, k).
-        slopes_of_logits: ∂(−E + λ·y)/∂z at fixed λ, shape (m, k, d_z).
-        offsets: y, shape (m, k, d_z).
-        offset_slope: ∂y/∂z = −1/(h u) − y ⊗ ∂log h, as the two parts (d_z,) over h (m, 1) and (m, d_z).
+        tilt: λ, shape (d_z, m).
+        offsets: x of the nodes and of the first one left out, shape (d_z, k + 1, m).
+        share: c.
         coordinates: z of states.
     """
 
     near: torch.Tensor
     weights: torch.Tensor
-    slopes_of_logits: torch.Tensor
-    offsets: torch.Tensor
-    offset_slope: tuple[torch.Tensor, torch.Tensor]
+    tilt: FloatArray
+    offsets: FloatArray
+    share: float
     coordinates: StateCoordinates
 
     def values(self, x: torch.Tensor) -> torch.Tensor:
@@ -49,18 +54,35 @@ class Interpolation:
 
     def slopes(self, x: torch.Tensor) -> torch.Tensor:
         """Return the derivative (m, d_s) of `values` by the raw states; λ is differentiated implicitly."""
-        P, y = self.weights, self.offsets
-        mean = (P[:, :, None] * y).sum(dim=1, keepdim=True)
-        centered = y - mean
-        weighted = P[:, :, None] * centered
-        covariance = weighted.mT @ centered + _SLACK * torch.eye(y.shape[2], dtype=torch.float64)
-        away = P * (x - self.values(x)[:, None])
-        w: torch.Tensor = torch.linalg.solve(covariance, (away[:, :, None] * y).sum(dim=1))
-        shares = away - P * (centered @ w[:, :, None])[:, :, 0]
-        straight, stretched = self.offset_slope
-        # The mean offset moves by ∂ȳ = −1/(h u) − ȳ ⊗ ∂log h even where the weights stand still.
-        moved = -w * straight - (w * mean[:, 0]).sum(dim=1, keepdim=True) * stretched
-        return self.coordinates.slopes((shares[:, :, None] * self.slopes_of_logits).sum(dim=1) - moved)
+        P, last = self.weights.numpy().T, _last(self.offsets)
+        apart, straight = self.offsets[:, : len(P)], 1.0 / (self.share * np.sqrt(last))
+        y, stretched = straight * apart, -_WIDER * self.offsets[:, -1] / last  # ∂log h
+        mean = (P * y).sum(axis=1)
+        centered = y - mean[:, None]
+        covariance = np.einsum("ikm,jkm->mij", P * centered, centered) + _SLACK * np.eye(len(y))
+        away = P * (x.numpy().T - self.values(x).numpy())
+        w = np.linalg.solve(covariance, (away * y).sum(axis=1).T[:, :, None])[:, :, 0].T
+        shares = away - P * (w[:, None] * centered).sum(axis=0)
+        # ∂y = −1/h − y ⊗ ∂log h; −½‖y‖² + λ·y and ψ follow by the chain rule.
+        pull, ratio = y - self.tilt[:, None], _ratio(apart, last)
+        by_logit = straight * pull + (pull * y).sum(axis=0) * stretched[:, None]
+        by_logit += 4.0 / (1.0 - ratio) * (apart / last + ratio * stretched[:, None])
+        # The mean offset moves by ∂ȳ even where the weights stand still.
+        moved = -w * straight - (w * mean).sum(axis=0) * stretched
+        by_z = ((shares * by_logit).sum(axis=1) - moved).T / self.coordinates.space.units.numpy()
+        return self.coordinates.slopes(torch.as_tensor(by_z))
+
+
+def _last(offsets: FloatArray) -> FloatArray:
+    """Return the squared distance (m,) to the first node left out, which the others stay within."""
+    found: FloatArray = _WIDER * np.maximum(np.square(offsets[:, -1]).sum(axis=0), _TINY)
+    return found
+
+
+def _ratio(apart: FloatArray, last: FloatArray) -> FloatArray:
+    """Return the squared distances (k, m) of nodes in units of the last one, below 1."""
+    found: FloatArray = np.minimum(np.square(apart).sum(axis=0) / last, 1.0 - 1e-9)
+    return found
 
 
 class Nodes:
@@ -101,39 +123,22 @@ class Nodes:
         """Return the weights at raw states (m, d_s)."""
         space, count, z = self._coordinates.space, len(self.states), self._coordinates.at(states)
         k = min(_INTERPOLATED, count - 1) or 1
-        _, found = self._tree.query(space.embed(z).numpy(), k=min(k + 1, count))
-        near = torch.as_tensor(found).reshape(len(states), -1)
+        _, found = self._tree.query(space.embed(z).numpy(), k=[*range(1, min(k + 1, count) + 1)])
+        near = torch.as_tensor(found)
         apart = space.offsets(z[:, None], self._places[near])  # (m, k + 1, d_z), from the state
-        squared = apart.square().sum(dim=2)
-        order = squared.argsort(dim=1, stable=True)  # an angle's arc and chord may disagree on who is last
-        near, squared = near.gather(1, order), squared.gather(1, order)
-        apart = apart.gather(1, order[:, :, None].expand_as(apart))
-        last = squared[:, -1:].clamp(min=_TINY) * (1.0 + 1e-6)
-        last_slope = -2.0 * (1.0 + 1e-6) * apart[:, -1] / space.units  # of d²_last by z
-        near, apart, squared = near[:, :k], apart[:, :k], squared[:, :k]
-        h = self._share * last.sqrt()
-        offsets = apart / h[:, :, None]
-        share = (squared / last).clamp(max=1.0 - 1e-9)
-        logits = 2.0 * torch.log1p(-share)
-        P, tilt = centered_weights(offsets, logits, _SLACK)
-
-        stretched = 0.5 * last_slope / last  # ∂log h
-        straight = 1.0 / (h * space.units)  # (m, d_z)
-        # ∂y = −1/(h u) − y ⊗ ∂log h; −½‖y‖² + λ·y and the factor of the share follow by the chain rule.
-        pull = tilt[:, None] - offsets  # ∂/∂y, (m, k, d_z)
-        slopes = -pull * straight[:, None] - (pull * offsets).sum(dim=2, keepdim=True) * stretched[:, None]
-        share_slope = (-2.0 * apart / space.units - share[:, :, None] * last_slope[:, None]) / last[
-            :, :, None
-        ]
-        slopes = slopes - (2.0 / (1.0 - share))[:, :, None] * share_slope
-        return Interpolation(near, P, slopes, offsets, (straight, stretched), self._coordinates)
+        if bool((space.periods > 0).any()):  # an angle's arc and chord may disagree on who is last
+            order = apart.square().sum(dim=2).argsort(dim=1, stable=True)
+            near, apart = near.gather(1, order), apart.gather(1, order[:, :, None].expand_as(apart))
+        offsets = np.ascontiguousarray(apart.permute(2, 1, 0).numpy())
+        last = _last(offsets)
+        y = offsets[:, :k] / (self._share * np.sqrt(last))
+        P, tilt = centered_weights(y, 2.0 * np.log1p(-_ratio(offsets[:, :k], last)), _SLACK)
+        return Interpolation(near[:, :k], torch.as_tensor(P.T), tilt, offsets, self._share, self._coordinates)
 
 
 def _cover(states: torch.Tensor, coordinates: StateCoordinates, count: int, kept: int = 0) -> torch.Tensor:
     """Return at most `count` distinct states that cover all, the first `kept` of them among these."""
     points = coordinates.space.embed(coordinates.at(states))
-    _, number = torch.unique((points * 1e9).round(), dim=0, return_inverse=True)
-    first = torch.full((int(number.max()) + 1,), len(states))
-    first = first.scatter_reduce_(0, number, torch.arange(len(states)), "amin").sort().values
-    kept = int((first < kept).sum())
-    return states[first[farthest_points(points[first], count, kept=kept)]]
+    chosen = farthest_points(points, count, kept=kept)
+    _, first = np.unique((points[chosen] * 1e9).round().numpy(), axis=0, return_index=True)
+    return states[chosen[np.sort(first)]]
