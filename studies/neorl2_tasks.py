@@ -70,6 +70,7 @@ class Task:
             given["reward"].ravel(),
             given["next_obs"][:, kept],
             terminated=given["done"].ravel() > 0,
+            truncated=given["truncated"].ravel() > 0,
             episodes=np.concatenate([[0], np.cumsum(ended)[:-1]]),
             state_names=states,
             action_names=list(self.actions),
