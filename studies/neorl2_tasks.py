@@ -27,33 +27,19 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One task.
+    """One task."""
 
-    Attributes:
-        file: Of the data.
-        rows: First rows of the data that are taken, one run for each number.
-        states: Names of the columns.
-        actions: Names of the actions, all within [−1, 1].
-        reward: The simulator's reward as a formula of the columns.
-        exogenous: Columns that no action moves.
-        discount: γ.
-        steps: Most steps of an episode.
-        episodes: Whose sums of rewards are averaged.
-        simulator: Module and class of the simulator.
-        published: Sums of rewards, the best by the true return, from all rows.
-    """
-
-    file: str
-    rows: tuple[int, ...] = (2_000, 10_000)
-    states: Sequence[str]
-    actions: Sequence[str]
-    reward: str
-    exogenous: Mapping[str, Exogenous] = field(default_factory=dict)
-    discount: float
-    steps: int
-    episodes: int = 100
-    simulator: tuple[str, str]
-    published: Mapping[str, float]
+    file: str  # Of the data.
+    rows: tuple[int, ...] = (2_000, 10_000)  # First rows of the data that are taken, one run for each number.
+    states: Sequence[str]  # Names of the columns.
+    actions: Sequence[str]  # Names of the actions, all within [−1, 1].
+    reward: str  # The simulator's reward as a formula of the columns.
+    exogenous: Mapping[str, Exogenous] = field(default_factory=dict)  # Columns that no action moves.
+    discount: float  # γ.
+    steps: int  # Most steps of an episode.
+    episodes: int = 100  # Whose sums of rewards are averaged.
+    simulator: tuple[str, str]  # Module and class of the simulator.
+    published: Mapping[str, float]  # Sums of rewards, the best by the true return, from all rows.
 
     def log(self, folder: Path, rows: int | None, *, stated: bool) -> Transitions:
         """Return the first rows of the published data, or all, without constant columns."""

@@ -26,19 +26,16 @@ class MixtureOfGaussians:
     deviation of a third of the torque bound. Neighbouring components overlap, and about a third of the
     draws is clipped to the bounds. The clipped torque is stored.
 
-    Attributes:
-        means: One row of d_a numbers per component.
-        standard_deviations: One row of d_a numbers per component, none negative.
-        weights: The share of each component, positive; they are divided by their sum.
-
     Example:
         >>> controller = MixtureOfGaussians().controller(torch.Generator())
         >>> controller(torch.zeros(3, 2)).shape
         torch.Size([3, 1])
     """
 
-    means: Sequence[Sequence[float]] = ((-2.0,), (0.0,), (2.0,))
+    means: Sequence[Sequence[float]] = ((-2.0,), (0.0,), (2.0,))  # One row of d_a numbers per component.
+    # One row of d_a numbers per component, none negative.
     standard_deviations: Sequence[Sequence[float]] = ((2 / 3,), (2 / 3,), (2 / 3,))
+    # The share of each component, positive; they are divided by their sum.
     weights: Sequence[float] = (1.0, 1.0, 1.0)
 
     def controller(self, rng: torch.Generator) -> ControlLaw:

@@ -26,45 +26,29 @@ FOLDER = ROOT / "results" / "studies"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One run.
+    """One run."""
 
-    Attributes:
-        study: Name of the study, and of its file.
-        benchmark: Name of the plant, experiment or case.
-        method: What made the controller, or what else was measured.
-        rows: Size of the dataset, in the unit of the benchmark.
-        seed: Seed of the data, of the training and of the true returns.
-        commit: Last commit of the code that ran, with a mark or a digest of what was changed since.
-        role: "development" or "report"; empty elsewhere.
-        options: What else distinguishes the run.
-        undiscounted: True mean sum of rewards.
-        discounted: True mean discounted return.
-        standard_error: Of the discounted return.
-        episodes: Number of episodes behind the discounted return.
-        warnings: Text of the warnings raised in training.
-        summary: What was predicted before the controller ran; empty for rivals.
-        results: What a study measured beside returns, in its own layout.
-        setup: What a rerun needs: `data` (rows and hash), `versions` of the libraries. Old lines with
-            `commit`: "of storage" have the commit that added them instead of that of the code.
-    """
-
-    study: str
-    benchmark: str
-    method: str = ""
-    rows: int = 0
-    seed: int = 0
-    commit: str
-    role: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    study: str  # Name of the study, and of its file.
+    benchmark: str  # Name of the plant, experiment or case.
+    method: str = ""  # What made the controller, or what else was measured.
+    rows: int = 0  # Size of the dataset, in the unit of the benchmark.
+    seed: int = 0  # Seed of the data, of the training and of the true returns.
+    commit: str  # Last commit of the code that ran, with a mark or a digest of what was changed since.
+    role: str = ""  # "development" or "report"; empty elsewhere.
+    options: Mapping[str, Any] = field(default_factory=dict)  # What else distinguishes the run.
     cpu_seconds: float = 0.0
     wall_seconds: float | None = None
-    undiscounted: float | None = None
-    discounted: float | None = None
-    standard_error: float | None = None
-    episodes: int = 0
-    warnings: tuple[str, ...] = ()
+    undiscounted: float | None = None  # True mean sum of rewards.
+    discounted: float | None = None  # True mean discounted return.
+    standard_error: float | None = None  # Of the discounted return.
+    episodes: int = 0  # Number of episodes behind the discounted return.
+    warnings: tuple[str, ...] = ()  # Text of the warnings raised in training.
+    # What was predicted before the controller ran; empty for rivals.
     summary: Mapping[str, Any] = field(default_factory=dict)
+    # What a study measured beside returns, in its own layout.
     results: Mapping[str, Any] = field(default_factory=dict)
+    # What a rerun needs: `data` (rows and hash), `versions` of the libraries. Old lines with `commit`: "of
+    # storage" have the commit that added them instead of that of the code.
     setup: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -23,31 +23,21 @@ _FIGURES = ROOT / "docs" / "figures"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """One study.
+    """One study."""
 
-    Attributes:
-        name: On the command line, and of the file of records.
-        about: Help text.
-        arguments: Adds options to the command line.
-        jobs: The runs that parsed options ask for.
-        run: Makes a run and returns its records; in a process of its own if there are several.
-        blank: A record of a run that has not been made.
-        key: What a record and the blank one of its run have in common.
-        page: Markdown from all records.
-        figures: Figures from all records, by name.
-        file: Of the page, below the root; empty for none.
-    """
-
-    name: str
-    about: str
-    arguments: Callable[[argparse.ArgumentParser], object]
-    jobs: Callable[[argparse.Namespace], Sequence[Any]]
+    name: str  # On the command line, and of the file of records.
+    about: str  # Help text.
+    arguments: Callable[[argparse.ArgumentParser], object]  # Adds options to the command line.
+    jobs: Callable[[argparse.Namespace], Sequence[Any]]  # The runs that parsed options ask for.
+    # Makes a run and returns its records; in a process of its own if there are several.
     run: Callable[[Any], Sequence[Record]]
-    blank: Callable[[Any], Record]
+    blank: Callable[[Any], Record]  # A record of a run that has not been made.
+    # What a record and the blank one of its run have in common.
     key: Callable[[Record], Hashable] = attrgetter("run")
-    page: Callable[[Sequence[Record]], str] = lambda _: ""
+    page: Callable[[Sequence[Record]], str] = lambda _: ""  # Markdown from all records.
+    # Figures from all records, by name.
     figures: Callable[[Sequence[Record]], Mapping[str, Any]] = lambda _: {}
-    file: str = ""
+    file: str = ""  # Of the page, below the root; empty for none.
 
     def missing(self, wanted: Sequence[Any], folder: Path = FOLDER) -> list[Any]:
         """Return the runs that have no record."""

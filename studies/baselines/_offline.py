@@ -21,22 +21,15 @@ HIDDEN_UNITS = 50
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a training had reached; training on does not change it.
+    """What a training had reached; training on does not change it."""
 
-    Attributes:
-        updates: Updates of the actor so far.
-        transitions: How many transitions it has learned from: all of the data offline, the steps taken so
-            far online.
-        seconds: Of training so far, without the time between snapshots.
-        controller: The policy without exploration: raw states (m, d_s) in, actions (m, d_a) out.
-        model: The library's object behind it, a copy: a d3rlpy algorithm, or the policy of
-            Stable-Baselines3.
-    """
-
-    updates: int
+    updates: int  # Updates of the actor so far.
+    # How many transitions it has learned from: all of the data offline, the steps taken so far online.
     transitions: int
-    seconds: float
+    seconds: float  # Of training so far, without the time between snapshots.
+    # The policy without exploration: raw states (m, d_s) in, actions (m, d_a) out.
     controller: Callable[[torch.Tensor], ArrayLike]
+    # The library's object behind it, a copy: a d3rlpy algorithm, or the policy of Stable-Baselines3.
     model: Any
 
 

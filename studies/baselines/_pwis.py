@@ -21,18 +21,12 @@ class LoggedEpisodes:
     """Whole episodes, in order, each row with the density of its action under the behaviour.
 
     Build it with `from_transitions`, which refuses data that importance sampling cannot use.
-
-    Attributes:
-        data: The transitions, episode after episode.
-        episode: The number of the episode of each row, from 0, shape (n,).
-        time: The number of the step of each row in its episode, from 0, shape (n,).
-        log_behavior: log π_β(a | s) of each row, shape (n,).
     """
 
-    data: Transitions
-    episode: torch.Tensor
-    time: torch.Tensor
-    log_behavior: torch.Tensor
+    data: Transitions  # The transitions, episode after episode.
+    episode: torch.Tensor  # The number of the episode of each row, from 0, shape (n,).
+    time: torch.Tensor  # The number of the step of each row in its episode, from 0, shape (n,).
+    log_behavior: torch.Tensor  # log π_β(a | s) of each row, shape (n,).
 
     @classmethod
     def from_transitions(

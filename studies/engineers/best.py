@@ -22,15 +22,10 @@ _STEP = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuadraticLaw:
-    """u = trim + W·(1, x, x_i·x_j) within bounds, x being the deviation in half-widths of the starts.
+    """u = trim + W·(1, x, x_i·x_j) within bounds, x being the deviation in half-widths of the starts."""
 
-    Attributes:
-        task: The plant and the discount.
-        weights: W as shares of the range of each action, shape (d_a, 1 + d_s + d_s·(d_s + 1)/2).
-    """
-
-    task: Task
-    weights: Array
+    task: Task  # The plant and the discount.
+    weights: Array  # W as shares of the range of each action, shape (d_a, 1 + d_s + d_s·(d_s + 1)/2).
 
     @classmethod
     def linear(cls, task: Task, gain: Array) -> QuadraticLaw:

@@ -34,23 +34,14 @@ _PREDICTED = ("expected_return", "interval", "standard_error", "unknown_mass", "
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A controller with what is known about it.
+    """A controller with what is known about it."""
 
-    Attributes:
-        controller: Makes the controller of some episodes.
-        summary: What was predicted; empty for rivals.
-        warnings: Text of the warnings raised.
-        results: What else was measured.
-        episodes: Episodes in which it is evaluated.
-        policy: What the judge can evaluate; None for rivals.
-    """
-
-    controller: Behaviour
-    summary: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    results: Mapping[str, Any] = field(default_factory=dict)
-    episodes: int = EPISODES
-    policy: Any = None
+    controller: Behaviour  # Makes the controller of some episodes.
+    summary: Mapping[str, Any] = field(default_factory=dict)  # What was predicted; empty for rivals.
+    warnings: tuple[str, ...] = ()  # Text of the warnings raised.
+    results: Mapping[str, Any] = field(default_factory=dict)  # What else was measured.
+    episodes: int = EPISODES  # Episodes in which it is evaluated.
+    policy: Any = None  # What the judge can evaluate; None for rivals.
 
 
 Method = Callable[[Task, nopg.Transitions, int], Trained]

@@ -17,23 +17,14 @@ from studies.plants.laws import Law
 
 @dataclass(frozen=True, slots=True)
 class NeuralMPCConfig:
-    """Settings, chosen on development plants.
+    """Settings, chosen on development plants."""
 
-    Attributes:
-        horizon: Steps of a plan.
-        candidates: Plans that are drawn in each iteration, for each episode.
-        elites: Best of them, to which the next distribution is fitted.
-        iterations: Rounds of the cross-entropy method at each step.
-        spread: Standard deviation of the first draws, as a share of the logged range of actions.
-        models: Settings of the ensemble.
-    """
-
-    horizon: int = 20
-    candidates: int = 48
-    elites: int = 6
-    iterations: int = 3
-    spread: float = 0.12
-    models: NeuralConfig = field(default_factory=NeuralConfig)
+    horizon: int = 20  # Steps of a plan.
+    candidates: int = 48  # Plans that are drawn in each iteration, for each episode.
+    elites: int = 6  # Best of them, to which the next distribution is fitted.
+    iterations: int = 3  # Rounds of the cross-entropy method at each step.
+    spread: float = 0.12  # Standard deviation of the first draws, as a share of the logged range of actions.
+    models: NeuralConfig = field(default_factory=NeuralConfig)  # Settings of the ensemble.
 
 
 class NeuralMPC:

@@ -25,19 +25,12 @@ Cell = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What our judge chose on one log.
+    """What our judge chose on one log."""
 
-    Attributes:
-        name: The choice; `logged` keeps the controller of the log.
-        score: Its score.
-        best: The highest score among what was to choose from.
-        best_name: What has it.
-    """
-
-    name: str
-    score: float
-    best: float
-    best_name: str
+    name: str  # The choice; `logged` keeps the controller of the log.
+    score: float  # Its score.
+    best: float  # The highest score among what was to choose from.
+    best_name: str  # What has it.
 
 
 def scores(records: Iterable[Record]) -> dict[Log, dict[str, float]]:

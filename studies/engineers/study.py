@@ -25,19 +25,12 @@ _SIZES = (500, 2_000)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run.
+    """One run."""
 
-    Attributes:
-        task: Name of the plant.
-        method: One of `METHODS`, of `REFERENCES`, or `search`, which is what `best` needs.
-        rows: Size of the log; 0 for references and the search.
-        log: Seed of the log and of the evaluation; 0 for the search.
-    """
-
-    task: str
-    method: str
-    rows: int = 0
-    log: int = 0
+    task: str  # Name of the plant.
+    method: str  # One of `METHODS`, of `REFERENCES`, or `search`, which is what `best` needs.
+    rows: int = 0  # Size of the log; 0 for references and the search.
+    log: int = 0  # Seed of the log and of the evaluation; 0 for the search.
 
 
 def jobs(

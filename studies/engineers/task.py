@@ -23,22 +23,14 @@ _DECLARED = 20
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One plant as it was logged; logs differ by their seed and size.
+    """One plant as it was logged; logs differ by their seed and size."""
 
-    Attributes:
-        plant: The plant.
-        behaviour: What logs it; see `Plant.behaviour`.
-        steps: Length of a logged episode that does not end early; 0 for one long episode.
-        discount: γ.
-        about: What it is there for, in a few words.
-        output: The one state that a PI controller of the one action would hold; None where there is none.
-    """
-
-    plant: Plant
-    behaviour: str
-    steps: int
-    discount: float
-    about: str
+    plant: Plant  # The plant.
+    behaviour: str  # What logs it; see `Plant.behaviour`.
+    steps: int  # Length of a logged episode that does not end early; 0 for one long episode.
+    discount: float  # γ.
+    about: str  # What it is there for, in a few words.
+    # The one state that a PI controller of the one action would hold; None where there is none.
     output: str | None = None
 
     @property

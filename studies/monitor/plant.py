@@ -20,14 +20,11 @@ _STARTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Normal noise, independent from step to step.
+    """Normal noise, independent from step to step."""
 
-    Attributes:
-        measurement: Standard deviation of each measured state column; empty for exact sensors.
-        disturbance: Standard deviation of what the plant adds to each action; empty for none.
-    """
-
+    # Standard deviation of each measured state column; empty for exact sensors.
     measurement: tuple[float, ...] = ()
+    # Standard deviation of what the plant adds to each action; empty for none.
     disturbance: tuple[float, ...] = ()
 
     def measured(self, states: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
@@ -41,46 +38,29 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a plant; by default nothing.
+    """What is wrong with a plant; by default nothing."""
 
-    Attributes:
-        gain: Factor of all actions.
-        sensor: Added to measured states, shape (d_s,).
-        push: Added to the true state in every step, shape (d_s,).
-        column: Name of the sensor or of the column that is pushed; empty for a gain, which all actions lose.
-    """
-
-    gain: float = 1.0
-    sensor: torch.Tensor | float = 0.0
-    push: torch.Tensor | float = 0.0
+    gain: float = 1.0  # Factor of all actions.
+    sensor: torch.Tensor | float = 0.0  # Added to measured states, shape (d_s,).
+    push: torch.Tensor | float = 0.0  # Added to the true state in every step, shape (d_s,).
+    # Name of the sensor or of the column that is pushed; empty for a gain, which all actions lose.
     column: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedPlant:
-    """A plant to watch.
+    """A plant to watch."""
 
-    Attributes:
-        name: Name on the command line.
-        role: Whether constants of the monitor may be chosen on it ("development") or not ("report").
-        make: Builds the plant without its noise; called once, when it is first needed.
-        discount: γ of the task.
-        rows: Size of the log.
-        steps: Length of an episode of a run.
-        sensor: What goes wrong. Nothing depends on the position of a cart, so no step tells its offset.
-        log: Returns the log of a seed.
-        noise: Noise of the sensors and the actuators.
-    """
-
-    name: str
-    role: str
+    name: str  # Name on the command line.
+    role: str  # Whether constants of the monitor may be chosen on it ("development") or not ("report").
+    # Builds the plant without its noise; called once, when it is first needed.
     make: Callable[[], Environment]
-    discount: float
-    rows: int
-    steps: int
-    sensor: str
-    log: Callable[[WatchedPlant, int], Transitions]
-    noise: Noise = field(default_factory=Noise)
+    discount: float  # γ of the task.
+    rows: int  # Size of the log.
+    steps: int  # Length of an episode of a run.
+    sensor: str  # What goes wrong. Nothing depends on the position of a cart, so no step tells its offset.
+    log: Callable[[WatchedPlant, int], Transitions]  # Returns the log of a seed.
+    noise: Noise = field(default_factory=Noise)  # Noise of the sensors and the actuators.
 
     @cached_property
     def plant(self) -> Environment:

@@ -3,7 +3,6 @@
 from studies.paper._catalogue import EXPERIMENTS
 from studies.paper._experiment import Experiment
 from studies.paper._learning import Curve, LearningStudy
-from studies.paper._portrait import PortraitStudy
 from studies.paper._regulator_study import RegulatorStudy
 from studies.paper._study import PAPER
 from studies.paper._tasks import TASKS, PaperRecipe, Task
@@ -16,7 +15,6 @@ __all__ = [
     "Experiment",
     "LearningStudy",
     "PaperRecipe",
-    "PortraitStudy",
     "RegulatorStudy",
     "Task",
 ]

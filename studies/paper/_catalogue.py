@@ -1,4 +1,4 @@
-"""All experiments by name: every figure and table of the paper."""
+"""All experiments by name: figures of the paper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from studies.paper._experiment import MODES, Experiment
 from studies.paper._learning import Curve, LearningStudy
 from studies.paper._learning_findings import car_findings, grid_findings, random_findings
-from studies.paper._portrait import PortraitStudy
 from studies.paper._regulator_study import RegulatorStudy
 
 _GRID_SIZES = (200, 450, 800, 1_250, 1_800, 3_200)
@@ -53,13 +52,6 @@ _REGULATOR = (
     "The records of the supplement's settings were made with the 5 and 10 entries of each row of P that it "
     "keeps. The present version keeps all candidates and would draw these rows anew.",
 )
-_PORTRAIT = (
-    "Ours trains with the defaults; the supplement's settings run for the 300 updates of the figure.",
-    "Visits of our model are those of its rollouts, visits of the paper's those of its equation.",
-    "Visits are compared in 20 × 20 cells, each state split among the four nearest: whole cells would part "
-    "states at rest, which lie on corners of that grid, by the least rounding.",
-)
-
 _RIVALS = (
     "Rivals are d3rlpy's and Stable-Baselines3's DDPG with the supplement's networks and rates, and our own "
     "PWIS; the best of ten snapshots counts, as in the paper; of NOPG the last.",
@@ -132,13 +124,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
                 "50 Hz, reset within .1 rad and end at .25 rad as in the public simulator of the plant, "
                 "where the text has an end at 3°; the track ends too.",
             ),
-        ),
-        PortraitStudy(
-            name="pendulum-portrait",
-            title="Phase portraits of the pendulum",
-            place="Figure 3",
-            claim="μ̃ predicts that the trained policy reaches the upright.",
-            deviations=_PORTRAIT,
         ),
         LearningStudy(
             name="mountain-car",

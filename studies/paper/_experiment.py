@@ -29,16 +29,11 @@ def mode_of(record: Record) -> Mode:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One claim against the records.
+    """One claim against the records."""
 
-    Attributes:
-        claim: What must be.
-        found: What came out, in figures.
-        verdict: In a word: 'reproduced', 'beaten', 'kept', 'missed', 'not reproduced', or 'not run in full'.
-    """
-
-    claim: str
-    found: str
+    claim: str  # What must be.
+    found: str  # What came out, in figures.
+    # In a word: 'reproduced', 'beaten', 'kept', 'missed', 'not reproduced', or 'not run in full'.
     verdict: str
 
     @classmethod
@@ -51,21 +46,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(ABC):
-    """One figure or table of the paper.
+    """One figure or table of the paper."""
 
-    Attributes:
-        name: Name on the command line.
-        title: Heading.
-        place: Place in the paper.
-        claim: What the paper claims.
-        deviations: Where ours differs from the paper's set-up, and why.
-    """
-
-    name: str
-    title: str
-    place: str
-    claim: str
-    deviations: tuple[str, ...] = ()
+    name: str  # Name on the command line.
+    title: str  # Heading.
+    place: str  # Place in the paper.
+    claim: str  # What the paper claims.
+    deviations: tuple[str, ...] = ()  # Where ours differs from the paper's set-up, and why.
 
     def run(self, method: str, rows: int, seed: int, mode: Mode = "ours", **options: str) -> Record:
         """Return a run that has not been made: a record without results."""

@@ -31,36 +31,23 @@ _RESAMPLES = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One method over sizes of data.
+    """One method over sizes of data."""
 
-    Attributes:
-        method: Its name.
-        sizes: Of the data; of an online method its steps, of which the curve is made.
-        trials: Seeds at each size.
-        mode: Whose settings.
-    """
-
-    method: str
-    sizes: tuple[int, ...]
-    trials: int = 10
-    mode: Mode = "ours"
+    method: str  # Its name.
+    sizes: tuple[int, ...]  # Of the data; of an online method its steps, of which the curve is made.
+    trials: int = 10  # Seeds at each size.
+    mode: Mode = "ours"  # Whose settings.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningStudy(Experiment):
-    """Methods on the task of the same name.
+    """Methods on the task of the same name."""
 
-    Attributes:
-        curves: What is run.
-        to_findings: Turns records into findings.
-        paper: The paper's mean returns by method and size, where it prints them.
-        unit: What sizes count.
-    """
-
-    curves: tuple[Curve, ...]
-    to_findings: Callable[[LearningStudy, Sequence[Record]], list[Finding]]
+    curves: tuple[Curve, ...]  # What is run.
+    to_findings: Callable[[LearningStudy, Sequence[Record]], list[Finding]]  # Turns records into findings.
+    # The paper's mean returns by method and size, where it prints them.
     paper: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    unit: str = "transitions"
+    unit: str = "transitions"  # What sizes count.
 
     @property
     def task(self) -> Task:

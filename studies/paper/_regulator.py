@@ -52,21 +52,14 @@ _POINTS, _SPACING, _CLOSE = 20, 0.02, 5
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """How 100 episodes of 30 steps are logged, and the settings that the supplement gives for them.
+    """How 100 episodes of 30 steps are logged, and the settings that the supplement gives for them."""
 
-    Attributes:
-        gains: Of the behaviour.
-        std: Of a Gaussian behaviour and policy; 0 for gains that are disturbed once per episode.
-        bandwidths: The supplement's, of states and of actions, "on average".
-        start_width: Initial states are uniform within ± this; 0 for (1, 1), as printed.
-        action_noise: Standard deviation of noise on the actions of disturbed gains.
-    """
-
-    gains: tuple[float, float] = (0.7, -0.7)
-    std: float = 0.0
+    gains: tuple[float, float] = (0.7, -0.7)  # Of the behaviour.
+    std: float = 0.0  # Of a Gaussian behaviour and policy; 0 for gains that are disturbed once per episode.
+    # The supplement's, of states and of actions, "on average".
     bandwidths: tuple[tuple[float, float], tuple[float, float]] = ((0.03, 0.05), (0.33, 0.27))
-    start_width: float = 0.0
-    action_noise: float = 0.0
+    start_width: float = 0.0  # Initial states are uniform within ± this; 0 for (1, 1), as printed.
+    action_noise: float = 0.0  # Standard deviation of noise on the actions of disturbed gains.
 
     def policy(self, gains: Sequence[float], *, num_action_samples: int | None = None) -> Policy:
         """Return the policy with these gains."""
@@ -110,21 +103,13 @@ LOGS: Mapping[str, Log] = {
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """An estimator on a log.
+    """An estimator on a log."""
 
-    Attributes:
-        log: Name of the log.
-        kind: The estimator.
-        label: On the page.
-        faithful: Whether the supplement has it.
-        claimed: Whether a claim rests on it, which further datasets then check.
-    """
-
-    log: str
-    kind: Literal["paper", "local", "dpg", "dpg-full", "pwis"]
-    label: str
-    faithful: bool = False
-    claimed: bool = False
+    log: str  # Name of the log.
+    kind: Literal["paper", "local", "dpg", "dpg-full", "pwis"]  # The estimator.
+    label: str  # On the page.
+    faithful: bool = False  # Whether the supplement has it.
+    claimed: bool = False  # Whether a claim rests on it, which further datasets then check.
 
 
 ESTIMATORS: Mapping[str, Estimator] = {

@@ -38,17 +38,11 @@ _CLAIMS = (
 
 
 class Cosines(NamedTuple):
-    """Cosines with the exact gradient over points and datasets; one without a direction counts as −1.
+    """Cosines with the exact gradient over points and datasets; one without a direction counts as −1."""
 
-    Attributes:
-        inside: At supported gains; of a Gaussian log those within .1 of the behaviour.
-        outside: At the other points of the line.
-        whole: At all points of the line.
-    """
-
-    inside: list[float]
-    outside: list[float]
-    whole: list[float]
+    inside: list[float]  # At supported gains; of a Gaussian log those within .1 of the behaviour.
+    outside: list[float]  # At the other points of the line.
+    whole: list[float]  # At all points of the line.
 
 
 def cosines_of(

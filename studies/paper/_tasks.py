@@ -35,48 +35,30 @@ class PaperRecipe:
     """What the supplement sets by hand for NOPG on a task.
 
     The bandwidths are those of single columns by cross-validation, times the factors; the prior mass is 0.
-
-    Attributes:
-        updates: Policy updates, all of them.
-        num_action_samples: N_π, of NOPG-S.
-        action_factor: Action h_factor.
-        state_factor: State h_factor.
-        learning_rate: Adam's.
-        largest_std: σ of NOPG-S is this times a sigmoid.
-        pwis_learning_rate: Adam's, of PWIS.
     """
 
-    updates: int
-    num_action_samples: int
-    action_factor: float
-    state_factor: float = 1.0
-    learning_rate: float = 1e-2
-    largest_std: float = 1.0
-    pwis_learning_rate: float = 1e-2
+    updates: int  # Policy updates, all of them.
+    num_action_samples: int  # N_π, of NOPG-S.
+    action_factor: float  # Action h_factor.
+    state_factor: float = 1.0  # State h_factor.
+    learning_rate: float = 1e-2  # Adam's.
+    largest_std: float = 1.0  # σ of NOPG-S is this times a sigmoid.
+    pwis_learning_rate: float = 1e-2  # Adam's, of PWIS.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Data, and the protocol that evaluates controllers.
+    """Data, and the protocol that evaluates controllers."""
 
-    Attributes:
-        plant: The plant on which controllers are evaluated; its starts may differ from those of the data.
-        data: Size and seed in, the dataset of a trial out.
-        discount: γ.
-        steps: Length of an evaluated episode.
-        episodes: How many are evaluated.
-        solved: The return from which the task counts as solved.
-        recipe: The supplement's settings.
-        behavior: What acted in the data, if its density is known.
-    """
-
+    # The plant on which controllers are evaluated; its starts may differ from those of the data.
     plant: Environment
-    data: Callable[[int, int], Transitions]
-    discount: float
-    steps: int
-    episodes: int
-    solved: float
-    recipe: PaperRecipe
+    data: Callable[[int, int], Transitions]  # Size and seed in, the dataset of a trial out.
+    discount: float  # γ.
+    steps: int  # Length of an evaluated episode.
+    episodes: int  # How many are evaluated.
+    solved: float  # The return from which the task counts as solved.
+    recipe: PaperRecipe  # The supplement's settings.
+    # What acted in the data, if its density is known.
     behavior: UniformAgent | MixtureOfGaussians | None = None
 
     def logged(self, data: Transitions) -> LoggedEpisodes:

@@ -21,23 +21,14 @@ Behaviour = Callable[[int, np.random.Generator], Law]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StaticLaw:
-    """u = trim − gain·(s − target) within bounds.
+    """u = trim − gain·(s − target) within bounds."""
 
-    Attributes:
-        gain: Shape (d_a, d_s).
-        target: State to hold, shape (d_s,).
-        trim: Action that holds it, shape (d_a,).
-        low: Lowest actions, shape (d_a,).
-        high: Highest actions, shape (d_a,).
-        periods: Period of every state column that is an angle, 0 for others, shape (d_s,).
-    """
-
-    gain: Array
-    target: Array
-    trim: Array
-    low: Array
-    high: Array
-    periods: Array
+    gain: Array  # Shape (d_a, d_s).
+    target: Array  # State to hold, shape (d_s,).
+    trim: Array  # Action that holds it, shape (d_a,).
+    low: Array  # Lowest actions, shape (d_a,).
+    high: Array  # Highest actions, shape (d_a,).
+    periods: Array  # Period of every state column that is an angle, 0 for others, shape (d_s,).
 
     def __call__(self, states: Array) -> Array:
         """Return actions (m, d_a) at states (m, d_s)."""
@@ -47,20 +38,15 @@ class StaticLaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Feedback:
-    """A logging controller: u = trim + gain·e + integral·Σe + dither, with e = set point − measured state.
+    """A logging controller: u = trim + gain·e + integral·Σe + dither, with e = set point − measured state."""
 
-    Attributes:
-        law: The static part; its target is the set point, if that does not change.
-        integral: Gain of the sum of deviations, shape (d_a, d_s); None for none. The sum is not logged.
-        spread: Half-width of the uniform set points around the target, shape (d_s,); None for none.
-        every: Mean number of steps after which the set point changes; the first is drawn at step 0.
-        dither: Standard deviation of normal noise on each action, shape (d_a,); None for none.
-    """
-
-    law: StaticLaw
+    law: StaticLaw  # The static part; its target is the set point, if that does not change.
+    # Gain of the sum of deviations, shape (d_a, d_s); None for none. The sum is not logged.
     integral: Array | None = None
+    # Half-width of the uniform set points around the target, shape (d_s,); None for none.
     spread: Array | None = None
-    every: int = 50
+    every: int = 50  # Mean number of steps after which the set point changes; the first is drawn at step 0.
+    # Standard deviation of normal noise on each action, shape (d_a,); None for none.
     dither: Array | None = None
 
     def __call__(self, episodes: int, rng: np.random.Generator) -> Law:
@@ -92,17 +78,11 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RandomSteps:
-    """A logging controller that holds uniform random actions for some steps.
+    """A logging controller that holds uniform random actions for some steps."""
 
-    Attributes:
-        low: Lowest actions, shape (d_a,).
-        high: Highest actions, shape (d_a,).
-        every: Mean number of steps for which an action is held; 1 for a new one at each step.
-    """
-
-    low: Array
-    high: Array
-    every: int = 1
+    low: Array  # Lowest actions, shape (d_a,).
+    high: Array  # Highest actions, shape (d_a,).
+    every: int = 1  # Mean number of steps for which an action is held; 1 for a new one at each step.
 
     def __call__(self, episodes: int, rng: np.random.Generator) -> Law:
         """Return the controller of this many episodes."""

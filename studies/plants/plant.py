@@ -21,21 +21,13 @@ Rates = Callable[[Array, Array], Array]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """Episodes of a plant side by side.
+    """Episodes of a plant side by side."""
 
-    Attributes:
-        measured: Measured states, shape (T + 1, m, d_s).
-        actions: Applied actions, shape (T, m, d_a).
-        rewards: 0 after an episode has ended, shape (T, m).
-        alive: Whether the episode had not ended before, shape (T, m).
-        ended: Whether the step ended the task, shape (T, m).
-    """
-
-    measured: Array
-    actions: Array
-    rewards: Array
-    alive: npt.NDArray[np.bool_]
-    ended: npt.NDArray[np.bool_]
+    measured: Array  # Measured states, shape (T + 1, m, d_s).
+    actions: Array  # Applied actions, shape (T, m, d_a).
+    rewards: Array  # 0 after an episode has ended, shape (T, m).
+    alive: npt.NDArray[np.bool_]  # Whether the episode had not ended before, shape (T, m).
+    ended: npt.NDArray[np.bool_]  # Whether the step ended the task, shape (T, m).
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,60 +40,40 @@ class Plant:
 
     The task is to hold `target` with the action `trim`. The reward is −Σ price·(deviation of a state)²
     − Σ price·(deviation of an action)², unless `reward` is given.
-
-    Attributes:
-        name: Name on the command line.
-        states: Unit of every state column, by name.
-        actions: Unit, lowest and highest value of every action, by name.
-        rates: Time derivative (m, d_s) at states (m, d_s) and actions (m, d_a).
-        time_step: Time between two rows, in the unit of the rates.
-        substeps: Runge-Kutta steps within a time step.
-        target: State to hold, shape (d_s,).
-        trim: Action that holds it, shape (d_a,).
-        prices: Price of the squared deviation of each state.
-        action_prices: Price of the squared deviation of each action.
-        start_low: Lowest start of the uniform distribution of starts, shape (d_s,).
-        start_high: Highest start.
-        angles: Period of state columns that are angles, by name.
-        process_noise: Standard deviation of what is added to each state in a step; empty for none.
-        sensor_noise: Standard deviation of each measured state; empty for none.
-        reward: From measured states, actions and measured next states; None for the quadratic one.
-        limit: Puts true states back within what is physically possible; None for no limits.
-        terminal: Which true states end the task; None for none.
-        integral: Integral gain of the PI controller, shape (d_a, d_s); None where none logs the plant.
-        proportional: Its proportional gain, shape (d_a, d_s).
-        spread: Half-width of its uniform random set points, shape (d_s,).
-        every: Mean number of steps after which its set point changes.
-        dither: Noise of behaviours with dither, as a share of the range of actions.
-        hold: Mean number of steps for which random actions are held.
-        reach: Random actions lie within this share of the range on either side of trim.
     """
 
-    name: str
-    states: Mapping[str, str]
+    name: str  # Name on the command line.
+    states: Mapping[str, str]  # Unit of every state column, by name.
+    # Unit, lowest and highest value of every action, by name.
     actions: Mapping[str, tuple[str, float, float]]
-    rates: Rates
-    time_step: float
-    substeps: int = 2
-    target: tuple[float, ...]
-    trim: tuple[float, ...]
-    prices: tuple[float, ...]
-    action_prices: tuple[float, ...]
-    start_low: tuple[float, ...]
-    start_high: tuple[float, ...]
+    rates: Rates  # Time derivative (m, d_s) at states (m, d_s) and actions (m, d_a).
+    time_step: float  # Time between two rows, in the unit of the rates.
+    substeps: int = 2  # Runge-Kutta steps within a time step.
+    target: tuple[float, ...]  # State to hold, shape (d_s,).
+    trim: tuple[float, ...]  # Action that holds it, shape (d_a,).
+    prices: tuple[float, ...]  # Price of the squared deviation of each state.
+    action_prices: tuple[float, ...]  # Price of the squared deviation of each action.
+    start_low: tuple[float, ...]  # Lowest start of the uniform distribution of starts, shape (d_s,).
+    start_high: tuple[float, ...]  # Highest start.
+    # Period of state columns that are angles, by name.
     angles: Mapping[str, float] = field(default_factory=dict)
+    # Standard deviation of what is added to each state in a step; empty for none.
     process_noise: tuple[float, ...] = ()
-    sensor_noise: tuple[float, ...] = ()
+    sensor_noise: tuple[float, ...] = ()  # Standard deviation of each measured state; empty for none.
+    # From measured states, actions and measured next states; None for the quadratic one.
     reward: Callable[[Array, Array, Array], Array] | None = None
+    # Puts true states back within what is physically possible; None for no limits.
     limit: Callable[[Array], Array] | None = None
+    # Which true states end the task; None for none.
     terminal: Callable[[Array], npt.NDArray[np.bool_]] | None = None
+    # Integral gain of the PI controller, shape (d_a, d_s); None where none logs the plant.
     integral: tuple[tuple[float, ...], ...] | None = None
-    proportional: tuple[tuple[float, ...], ...] | None = None
-    spread: tuple[float, ...] | None = None
-    every: int = 50
-    dither: float = 0.1
-    hold: int = 3
-    reach: float = 1.0
+    proportional: tuple[tuple[float, ...], ...] | None = None  # Its proportional gain, shape (d_a, d_s).
+    spread: tuple[float, ...] | None = None  # Half-width of its uniform random set points, shape (d_s,).
+    every: int = 50  # Mean number of steps after which its set point changes.
+    dither: float = 0.1  # Noise of behaviours with dither, as a share of the range of actions.
+    hold: int = 3  # Mean number of steps for which random actions are held.
+    reach: float = 1.0  # Random actions lie within this share of the range on either side of trim.
 
     @cached_property
     def action_low(self) -> Array:
@@ -251,13 +223,10 @@ class Plant:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DelayedPlant(Plant):
-    """A plant with one action; the last `delay` columns of its state are that of 1, 2, … samples ago.
+    """A plant with one action; the last `delay` columns of its state are that of 1, 2, … samples ago."""
 
-    Attributes:
-        delay: Samples between asking for an action and its effect. `rates` sees the other states and the
-            action that has arrived.
-    """
-
+    # Samples between asking for an action and its effect. `rates` sees the other states and the action that
+    # has arrived.
     delay: int
 
     def step(self, states: Array, actions: Array) -> Array:
