@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import Literal
 
 import torch
 
@@ -24,14 +24,11 @@ from nopg._seeding import generator
 from nopg.data.io import write_parquet
 from nopg.envs import CartPole, ControlLaw, Environment, Pendulum, collect_uniform, simulate
 from nopg.large_logs import summarize
-from studies.memory import counted_bytes, peak_memory
 from studies.records import Record, code_version, last_of_each
 from studies.study import Study, table
 
 _FILE_ROWS = 1_000_000
 _DISCOUNT, _EPISODES = 0.99, 100
-# Between two measurements of memory.
-_SECONDS = 0.5
 # The plant that is logged, the one on which the controller runs, and how long and how often.
 _PLANTS: Mapping[str, tuple[Environment, Environment, int, int]] = MappingProxyType(
     {
@@ -52,7 +49,6 @@ _HEADS = (
     "pass, min",
     "rows per s",
     "MB a process",
-    "MB in all",
     "training, s",
     "discounted return",
     "predicted",
@@ -63,8 +59,7 @@ _INTRODUCTION = """# Logs of any length
 Made by `python -m studies page large-logs` from `results/studies/large-logs.jsonl`; do not edit. One pass
 over Parquet files of a million rows each (uniform states and actions, development plants), then one call of
 `nopg.optimize` with the summary, γ = .99. Wall time of the pass, the sample and its model included, on a
-machine with two cores, loaded as the last column says; the largest memory of one process, and of all of this
-machine's processes together, shared pages counted once, each half second. Discounted returns
+machine with two cores, loaded as the last column says; the largest memory of one process. Discounted returns
 and sums of rewards are those of the true plant. The sum is over 500 steps of the
 pendulum, whose best known is −304, and 10 000 of the cart-pole, 100 times what the discount looks ahead.
 The cart-pole is logged with an end at 3° and ±24 V, and then runs with an end at .25 rad, ±5 V and
@@ -112,16 +107,14 @@ def _run(job: Job) -> list[Record]:
     """Return the record of one log: the pass, then a training from its summary and the true return."""
     files = write_log(job.plant, job.rows, job.logs)
     load, began = os.getloadavg()[0], time.monotonic()
-    with _AllProcesses() as memory:
-        summary = summarize(files, workers=job.processes, engine=job.engine)
-    seconds, largest = time.monotonic() - began, max(peak_memory(), peak_memory(children=True))
+    summary = summarize(files, workers=job.processes, engine=job.engine)
+    seconds = time.monotonic() - began
+    largest = 1_024 * max(getrusage(who).ru_maxrss for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
     began = time.monotonic()
     result = nopg.optimize(summary, _DISCOUNT, config=nopg.TrainingConfig(progress=False))
     training = round(time.monotonic() - began, 1)
     measured: dict[str, float] = {"workers": job.processes, "load": round(load, 1)}
     measured |= {"megabytes": round(largest / 1e6), "training_seconds": training}
-    if job.engine == "processes":  # those of a cluster are no children of this one
-        measured["total_megabytes"] = round(memory.most / 1e6)
     undiscounted, discounted = _true_returns(job.plant, result.policy)
     record = replace(
         _blank(job),
@@ -144,33 +137,6 @@ def _true_returns(name: str, policy: ControlLaw) -> tuple[float, float]:
     return float(rewards[:, :episodes].sum(dim=0).mean()), float((shares @ rewards).mean())
 
 
-class _AllProcesses:
-    """Measures, while it is entered, the most memory of this process and its children together.
-
-    Pages that several processes share, such as those of libraries, count once.
-    """
-
-    def __init__(self) -> None:
-        self.most = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(_SECONDS):
-            children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-            files = [Path(f"/proc/{process}/smaps_rollup") for process in ("self", *children)]
-            shares = (counted_bytes(file, "Pss") or 0 for file in files)  # none of one that has ended
-            self.most = max(self.most, sum(shares))
-
-
 def page(records: Sequence[Record]) -> str:
     """Return the table of all passes, and how the time of a pass grows with the rows."""
     chosen = sorted(last_of_each(records), key=lambda one: (one.benchmark, one.method, one.rows))
@@ -183,7 +149,6 @@ def page(records: Sequence[Record]) -> str:
             f"{_seconds(one) / 60:.1f}",
             f"{one.rows / _seconds(one):.0f}",
             f"{one.results['megabytes']}",
-            f"{one.results.get('total_megabytes', '')}",
             f"{one.results['training_seconds']:.0f}",
             f"{one.discounted:.4g}",
             "{:.4g} … {:.4g}".format(*one.summary["interval"]),

@@ -89,12 +89,7 @@ def log_normal(
 ) -> torch.Tensor:
     """Return the log density of each action, not summed over the actions, in the shape of all three.
 
-    Args:
-        actions: Draws, after clipping where there are bounds.
-        mean: Of the normal distribution before clipping.
-        std: Of the normal distribution before clipping.
-        low: The lower bound of the clipping, if any; its density is the probability of all below it.
-        high: The upper bound.
+    Actions were clipped to `low` and `high`, if given: that of a bound is the probability of all beyond it.
 
     Example:
         >>> a = torch.tensor([0.0, 1.0], dtype=torch.float64)

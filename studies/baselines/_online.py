@@ -34,15 +34,7 @@ def train_online_ddpg(
 
     One update per step after 100 random steps. Angles are encoded as cosine and sine, other columns scaled
     so that the box of the environment is ±1. What the supplement does not name (batch, buffer, warm-up) is
-    the library's default.
-
-    Args:
-        environment: Where to act.
-        discount: γ in [0, 1).
-        steps: Actions taken in all, a multiple of `snapshots`; the supplement has 2 and 3·10⁵ updates.
-        episode_steps: After how many steps an episode is cut off; 1 000 in the supplement.
-        snapshots: How many controllers to return, evenly over the steps, oldest first.
-        seed: The same seed gives the same controllers.
+    the library's default. `steps` is a multiple of `snapshots`, which are returned oldest first.
     """
     interval = check_snapshots("steps", steps, snapshots)
     try:
@@ -90,11 +82,7 @@ def _critic_learning_rate(optimizer: torch.optim.Optimizer, args: Any, settings:
 
 
 class _View:
-    """An environment as the learner sees it.
-
-    Args:
-        environment: Its box of states says what ±1 is.
-    """
+    """An environment as the learner sees it."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment

@@ -32,12 +32,7 @@ class LoggedEpisodes:
     def from_transitions(
         cls, data: Transitions, log_density: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     ) -> LoggedEpisodes:
-        """Bind the density of the behaviour to episodes.
-
-        Args:
-            data: Transitions in unbroken episodes.
-            log_density: log π_β(a | s), shape (n,), of raw states (n, d_s) and actions (n, d_a).
-        """
+        """Bind the density of the behaviour to episodes."""
         if data.episodes is None:
             raise DataError(
                 "importance sampling weighs whole trajectories, and these transitions belong to none; "

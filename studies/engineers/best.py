@@ -67,11 +67,7 @@ def search(task: Task, *, evaluations: int = _EVALUATIONS, softness: Sequence[fl
     """Search with common random numbers, by Powell's method from the best of some regulators.
 
     The regulators are those of the true linearisation with prices of actions times `softness`, which has 1.
-
-    Args:
-        task: The plant and the discount.
-        evaluations: Laws to run, at most, beside the regulators; each runs 30 episodes.
-        softness: Factors on the prices of actions.
+    At most `evaluations` laws are run beside them, in 30 episodes each.
     """
 
     def value(law: QuadraticLaw) -> float:

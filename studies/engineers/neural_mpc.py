@@ -32,12 +32,6 @@ class NeuralMPC:
 
     Actions stay within the logged range. The plan of the step before, moved by one step, begins the next
     search. A plan has no value beyond its horizon.
-
-    Args:
-        data: The transitions.
-        discount: γ.
-        seed: Seed of everything random.
-        config: Settings.
     """
 
     def __init__(

@@ -57,12 +57,7 @@ def scores(records: Iterable[Record]) -> dict[Log, dict[str, float]]:
 
 
 def choices(records: Iterable[Record], scored: Mapping[Log, Mapping[str, float]]) -> dict[Log, Choice]:
-    """Return the choice of our judge on every log on which all it could choose from has a score.
-
-    Args:
-        records: All records.
-        scored: What `scores` returns.
-    """
+    """Return the choice of our judge on every log on which all it could choose from has a score."""
     found = {}
     for one in records:
         log, judged = (one.benchmark, one.rows, one.seed), one.results.get("judge")

@@ -40,14 +40,7 @@ def jobs(
     methods: Sequence[str] = (),
     rows: Sequence[int] = _SIZES,
 ) -> list[Job]:
-    """Return the jobs, references and cheap methods first, then log after log.
-
-    Args:
-        logs: Seeds of the logs.
-        plants: Names of the plants; all if empty.
-        methods: Methods; all if empty, references too.
-        rows: Sizes of the logs.
-    """
+    """Return the jobs, references and cheap methods first, then log after log; all of what is empty."""
     chosen = [name for name in METHODS if not methods or name in methods]
     groups = [[name for name in chosen if (name in CHEAP) == cheap] for cheap in (True, False)]
     names = [name for name in TASKS if not plants or name in plants]

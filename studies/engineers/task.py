@@ -65,13 +65,7 @@ class Task:
         return replace(found, dither=None, spread=None)
 
     def returns(self, controller: Behaviour, seed: int, episodes: int = EPISODES) -> Array:
-        """Return the discounted returns (episodes,) of a controller on the true plant.
-
-        Args:
-            controller: Makes the controller of some episodes.
-            seed: Seed of starts and noise; fewer episodes have the first of the same starts.
-            episodes: Number of episodes.
-        """
+        """Return the discounted returns (episodes,) on the true plant; fewer have the first starts."""
         plant = self.plant
         starts = plant.starts(EPISODES, random_generator(seed, f"true starts of {self.name}"))[:episodes]
         rng = random_generator(seed, f"true noise of {self.name}")

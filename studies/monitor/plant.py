@@ -98,12 +98,7 @@ class WatchedPlant:
 def logged(
     make_law: Callable[[Environment, torch.Generator], ControlLaw], *, steps: int
 ) -> Callable[[WatchedPlant, int], Transitions]:
-    """Return what logs a plant under a controller, episode after episode, with measured starts declared.
-
-    Args:
-        make_law: Makes the controller of one run; its memory lives in what it returns.
-        steps: Length of a logged episode.
-    """
+    """Return what logs a plant under a controller, episode after episode, with measured starts declared."""
 
     def log(watched: WatchedPlant, seed: int) -> Transitions:
         rng, plant = generator(seed, "log"), watched.plant

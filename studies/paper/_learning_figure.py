@@ -39,12 +39,7 @@ STYLES: Mapping[str, Style] = {
 
 
 def draw_learning_curves(records: Sequence[Record], study: LearningStudy) -> Figure:
-    """Return the figure of a learning study, one panel per mode; of the mountain car a drive besides.
-
-    Args:
-        records: Of the study; those on data of our own are drawn.
-        study: Its title, the paper's numbers, what solves the task, the unit of the sizes.
-    """
+    """Return the figure of a learning study, one panel per mode; of the mountain car a drive besides."""
     own = [r for r in records if "demonstrations" not in r.options]
     modes = [mode for mode in MODES if any(mode_of(r) == mode for r in own)]
     drives = [r.results["drives"] for r in own if mode_of(r) == "ours" and "drives" in r.results]

@@ -38,13 +38,7 @@ _ROLLOUT_STEPS, _ONLINE_EVERY = 1_000, 1_000
 
 
 def train(run: Record, task: Task, data: Transitions) -> list[Snapshot]:
-    """Return controllers on the way of a run, the last one last; of NOPG only the last.
-
-    Args:
-        run: Method, mode and seed; of the online method, which collects its own data, its rows are steps.
-        task: The task.
-        data: Its data.
-    """
+    """Return controllers on the way of a run, the last one last; of NOPG only the last."""
     method, seed = run.method, run.seed
     if method == "pwis":
         return _pwis(task, data, seed)

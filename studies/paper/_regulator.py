@@ -129,10 +129,6 @@ class Support:
 
     The controller is followed from (1, 1) for ten steps of a linear least-squares fit to the rows, as long as
     they stay within ±3. A visit counts if the kernels ψφ of all rows sum to 3 there or more.
-
-    Args:
-        data: The log.
-        bandwidths: Of ψ and φ.
     """
 
     def __init__(self, data: Transitions, bandwidths: Bandwidths) -> None:

@@ -26,11 +26,6 @@ def released_bandwidths(
     its own neighbour there, so on grids the narrowest width wins, a 29th of the widest. The factor 50 on
     actions makes up for that, the factor 1 on states does not.
 
-    Args:
-        data: The transitions; the order of the rows matters.
-        state_factor: The supplement's state h_factor, a number or one per feature.
-        action_factor: The supplement's action h_factor, a number or one per action.
-
     Example:
         >>> from nopg.envs import Pendulum
         >>> from nopg.envs import collect_grid

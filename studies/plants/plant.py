@@ -130,11 +130,7 @@ class Plant:
         return Runs(measured, actions, rewards, alive, ended)
 
     def behaviour(self, name: str) -> Behaviour:
-        """Return the controller that logs the data.
-
-        Args:
-            name: `pi`, `pi+dither`, or `random`.
-        """
+        """Return the controller that logs the data."""
         if name == "random":
             half = 0.5 * self.reach * (self.action_high - self.action_low)
             trim = np.array(self.trim)
@@ -162,11 +158,7 @@ class Plant:
         )
 
     def gain(self, softness: float = 1.0) -> Array:
-        """Return the gains (d_a, d_s) that are optimal for small deviations without discount.
-
-        Args:
-            softness: Factor on the prices of actions.
-        """
+        """Return the gains (d_a, d_s) that are optimal for small deviations without discount."""
         A, B = self._linearised
         Q, R = np.diag(self.prices), softness * np.diag(self.action_prices)
         X = linalg.solve_discrete_are(A, B, Q + 1e-9 * np.eye(len(A)), R)

@@ -10,7 +10,7 @@ import pytest
 from paper_studies.study_records import learning_record
 from studies.__main__ import main
 from studies.paper import EXPERIMENTS
-from studies.paper._page import page, records_of
+from studies.paper._study import page, records_of
 from studies.records import append, read
 
 Run = Callable[..., tuple[int, str]]
