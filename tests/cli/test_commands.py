@@ -107,7 +107,7 @@ def test_fit_prints_json_alone_and_starts_where_it_is_told_to(tank: Path, tmp_pa
     assert document["expected_return"] == result.expected_return
     assert (document["updates"], document["notes"]) == (3, ["the task starts in 2 declared states"])
     assert document["logged"]["errors"]["freedom"] is None  # JSON has no infinity
-    assert result.start_support.states[:, 0].tolist() == [0.2, 0.5]
+    assert result.starts[:, 0].tolist() == [0.2, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_ctrl_c_before_the_first_update_leaves_nothing_and_says_how_to_go_on(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("nopg.training._optimize.start_support", interrupted)
+    monkeypatch.setattr("nopg.training._optimize.unknown_starts", interrupted)
     fit = ("fit", tank, *COLUMNS, *BRIEF)
     code, _, document = run(*fit, "-o", tmp_path / "[red]")
     assert code == 130

@@ -48,7 +48,7 @@ def assert_same(one: TrainingResult, other: TrainingResult) -> None:
     assert repr(one) == repr(other)
     assert torch.equal(one.data.states, other.data.states)
     assert one.problem.description == other.problem.description
-    assert torch.equal(one.start_support.unknown, other.start_support.unknown)
+    assert torch.equal(one.unknown_starts, other.unknown_starts)
     assert one.policy.schema == other.policy.schema
 
 

@@ -18,8 +18,8 @@ from nopg.envs import Pendulum, collect_grid
 from nopg.errors import SupportWarning
 from nopg.models import LocalModel
 from nopg.policies import MLPPolicy, Policy
-from nopg.training import StartSupport, Update
-from nopg.training._starts import start_support
+from nopg.training import Update
+from nopg.training._starts import unknown_starts
 
 GRID = Bandwidths.from_values([0.25, 0.25, 0.6], [2.0])
 INSIDE, OUTSIDE = [math.pi, 0.0], [math.pi, 30.0]
@@ -30,8 +30,8 @@ def local_model(rows: tuple[int, int, int] = (8, 8, 2)) -> LocalModel:
     return LocalModel(collect_grid(Pendulum(), rows))
 
 
-def support_of(starts: list[list[float]]) -> StartSupport:
-    return start_support(local_model(), torch.tensor(starts, dtype=torch.float64))
+def unknown_at(starts: list[list[float]]) -> tuple[torch.Tensor, str | None]:
+    return unknown_starts(local_model(), torch.tensor(starts, dtype=torch.float64))
 
 
 def trained(data: Transitions, start: list[float], **others: object) -> nopg.TrainingResult:
@@ -87,15 +87,14 @@ def test_a_start_inside_the_data_is_not_worth_a_word(grid: Transitions) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = trained(grid, INSIDE)
-    assert result.start_support.warning() is None
     assert result.start_unknown < 0.01
 
 
 @pytest.mark.parametrize(("count", "inside"), [(2, 1), (5, 0)])
 def test_the_warning_counts_the_starts_outside_and_shows_at_most_three(count: int, inside: int) -> None:
-    support = support_of([[0.1 * k, 30.0 + k] for k in range(count)] + [INSIDE] * inside)
-    assert support.outside.tolist() == [True] * count + [False] * inside
-    text = support.warning() or ""
+    unknown, text = unknown_at([[0.1 * k, 30.0 + k] for k in range(count)] + [INSIDE] * inside)
+    assert (unknown > 0.5).tolist() == [True] * count + [False] * inside
+    assert text is not None
     assert text.startswith(f"{count} of {count + inside} initial states lie outside the data: ")
     assert text.count("there are no data") == min(count, 3)
     assert ("…. What" in text) == (count > 3)
@@ -105,19 +104,20 @@ def test_the_nearest_logged_angle_is_shown_on_the_turn_of_the_start() -> None:
     data = Transitions.from_arrays(
         [[-3.1, 0.0], [-3.0, 0.1]], [0.0, 1.0], [0.0, 0.0], [[-3.1, 0.1], [-3.0, 0.2]], angles=[0]
     )
-    support = start_support(LocalModel(data), torch.tensor([[3.1, 9.0]], dtype=torch.float64))
+    _, text = unknown_starts(LocalModel(data), torch.tensor([[3.1, 9.0]], dtype=torch.float64))
+    assert text is not None
     # −3.1 + 2π or −3 + 2π, whichever is nearer.
-    assert "(s0 = 3.1" in (support.warning() or "")
-    assert "= 3.2" in (support.warning() or "")
+    assert "(s0 = 3.1" in text
+    assert "= 3.2" in text
 
 
 # What is known.
 
 
 def test_a_logged_state_is_never_outside_the_data(grid: Transitions) -> None:
-    support = start_support(local_model(), grid.states)
-    assert not support.outside.any()
-    torch.testing.assert_close(grid.schema.encode(support.nearest), grid.features)  # −π is π
+    unknown, text = unknown_starts(local_model(), grid.states)
+    assert float(unknown.max()) < 0.5
+    assert text is None
 
 
 def test_a_start_is_as_unknown_as_under_the_best_of_the_logged_actions_nearby() -> None:
@@ -125,7 +125,7 @@ def test_a_start_is_as_unknown_as_under_the_best_of_the_logged_actions_nearby() 
     rows = model.state_space.embed(model.data.states) - model.state_space.embed(start)
     near = rows.square().sum(dim=1).argsort(stable=True)[:5]
     pairs = torch.cat([start.expand(5, -1), model.data.actions[near]], dim=1)
-    assert float(support_of(start.tolist()).unknown) == pytest.approx(model.support.unknown(pairs).min())
+    assert float(unknown_at(start.tolist())[0]) == pytest.approx(model.support.unknown(pairs).min())
 
 
 def test_the_unknown_start_is_the_mean_over_the_starts(grid: Transitions) -> None:
@@ -137,7 +137,7 @@ def test_the_unknown_start_is_the_mean_over_the_starts(grid: Transitions) -> Non
             initial_states=[INSIDE, OUTSIDE],
             config=nopg.TrainingConfig(updates=1, progress=False),
         )
-    known, unknown = result.start_support.unknown.tolist()
+    known, unknown = result.unknown_starts.tolist()
     assert known < 0.01
     assert unknown > 0.99
     assert result.start_unknown == pytest.approx((known + unknown) / 2)

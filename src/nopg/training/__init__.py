@@ -9,7 +9,6 @@ from nopg.training._reports import Callback, CSVLogger, Update
 from nopg.training._result import TrainingResult
 from nopg.training._saved import load
 from nopg.training._sensitivity import Deviation, GainCurve
-from nopg.training._starts import StartSupport
 
 __all__ = [
     "CSVLogger",
@@ -20,7 +19,6 @@ __all__ = [
     "Controller",
     "Deviation",
     "GainCurve",
-    "StartSupport",
     "TrainingConfig",
     "TrainingResult",
     "Update",

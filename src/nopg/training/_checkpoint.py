@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, is_dataclass
 from numbers import Integral
@@ -18,18 +18,19 @@ from typing import Any
 import torch
 
 from nopg._files import fingerprint, nested, part_of, write_files
-from nopg.bellman._estimate import GradientEstimator
-from nopg.bellman._sampled import SampledGradient
 from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 from nopg.models._local_model import ModelConfig
 from nopg.policies import Policy
-from nopg.training._adam import Adam
 from nopg.training._config import CheckpointConfig, TrainingConfig
 from nopg.training._reports import Update
 
 _FORMAT = 5
 _log = logging.getLogger(__name__)
+
+
+Parts = Mapping[str, Any]
+"""What a training goes on with, by name: objects with a `state_dict`."""
 
 
 class Checkpoint:
@@ -87,39 +88,23 @@ class Checkpoint:
             "another path"
         )
 
-    def restore(
-        self, policy: Policy, optimizer: Adam, estimator: GradientEstimator
-    ) -> tuple[list[Update], bool]:
-        """Bring all three to the checkpoint, if there is one; return the updates, and if it has ended."""
+    def restore(self, parts: Parts) -> tuple[list[Update], bool]:
+        """Bring all parts to the checkpoint, if there is one; return the updates, and if it has ended."""
         if (saved := self._saved) is None:
-            self.write(policy, optimizer, estimator, history=(), finished=False)
+            self.write(parts, history=(), finished=False)
             return [], False
         try:
-            policy.load_state_dict(part_of("policy", saved))
-            optimizer.load_state_dict(part_of("adam", saved))
-            if isinstance(estimator, SampledGradient):
-                estimator.load_state_dict(part_of("estimator", saved))
+            for name, part in parts.items():
+                part.load_state_dict(part_of(name, saved))
             return [Update(*row) for row in self._state["history"]], self._state["finished"]
         except (KeyError, TypeError, RuntimeError, ValueError) as error:
             raise self._unusable(error) from None
 
-    def write(
-        self,
-        policy: Policy,
-        optimizer: Adam,
-        estimator: GradientEstimator,
-        *,
-        history: Sequence[Update],
-        finished: bool,
-    ) -> None:
+    def write(self, parts: Parts, *, history: Sequence[Update], finished: bool) -> None:
         """Replace the file in one step."""
         from safetensors.torch import save
 
-        tensors = nested(
-            policy=policy.state_dict(),
-            adam=optimizer.state_dict(),
-            estimator=estimator.state_dict() if isinstance(estimator, SampledGradient) else {},
-        )
+        tensors = nested(**{name: part.state_dict() for name, part in parts.items()})
         self._state |= {"finished": finished, "history": [astuple(update) for update in history]}
         copies = {name: part.detach().contiguous().clone() for name, part in tensors.items()}
         write_files({self.path: save(copies, metadata={"state": json.dumps(self._state)})})

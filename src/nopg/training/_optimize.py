@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -39,7 +40,7 @@ from nopg.training._new_policy import (
 from nopg.training._proposals import INITIAL_POLICY, propose, regulators
 from nopg.training._reports import ProgressLine, on_plateau
 from nopg.training._result import TrainingResult
-from nopg.training._starts import start_support
+from nopg.training._starts import unknown_starts
 
 
 @contextmanager
@@ -94,8 +95,7 @@ def optimize(
     gamma, settings = check_discount(discount), ControlProblem.config(model)
     config, limits = config or TrainingConfig(), dict(rates or {})
     data, settings, wanted = _prepared(data, settings, policy, starts=initial_states, rates=limits)
-    if many := many_columns(data.schema):
-        _warn([f"{many.what}. {many.advice}"])
+    _warn(f"{one.what}. {one.advice}" for one in [many_columns(data.schema)] if one)
     costs = _costs(constraints, data, settings, checkpoint)
     resumed = Checkpoint.of(
         checkpoint, data, model=settings, training=config, policy=wanted, discount=gamma, rates=limits
@@ -105,9 +105,9 @@ def optimize(
     line.note(f"fitting the model to {len(data):,} rows")
     problem = ControlProblem.from_data(data, gamma, model=settings, costs=costs)
     line.note(problem.note)
-    support = start_support(problem.local_model, data.starts)
-    _warn([support.warning()])
-    known = {"fitted": problem, "start_support": support, "seed": config.seed}
+    unknown, doubt = unknown_starts(problem.local_model, starts := data.starts)
+    _warn([doubt])
+    made = partial(TrainingResult.of, fitted=problem, starts=starts, unknown_starts=unknown, seed=config.seed)
     stop, updates = (None if config.updates else on_plateau), config.updates or problem.default_updates
     config = replace(config, updates=updates, callbacks=(*config.callbacks, line))
     within = problem.model.action_limits if isinstance(problem, MultistepProblem) else None
@@ -118,7 +118,7 @@ def optimize(
         history = ascend(problem.estimator(), actor, config, checkpoint=resumed, stop=stop)
         line.close()
         solution = problem.solve(actor, seed=config.seed)
-        return TrainingResult.of(controller, solution, None, history=history, start=INITIAL_POLICY, **known)
+        return made(controller, solution, history=history, start=INITIAL_POLICY)
 
     evaluator = OfflineEvaluator.of(problem)
     training = evaluator.at_further_set_points()
@@ -139,8 +139,7 @@ def optimize(
     found, chosen = judged.assessment, judged.controller
     solution = solution_under(problem, chosen.policy, paths=found.paths)
     line.close()
-    known |= {"history": history, "start": start, "constraints": kept, "judge": evaluator}
-    return TrainingResult.of(chosen, solution, found, **known)
+    return made(chosen, solution, found, evaluator=evaluator, history=history, start=start, constraints=kept)
 
 
 def _prepared(

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from nopg._support import Support
 from nopg._typing import ArrayLike, FloatArray
 from nopg.bellman import Certificate, ControlProblem, Solution
@@ -22,7 +24,6 @@ from nopg.training._controller import Controller
 from nopg.training._improve import solution_under
 from nopg.training._reports import Update
 from nopg.training._sensitivity import Deviation, GainCurve, deviations, gain_curves, limited
-from nopg.training._starts import StartSupport
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +40,8 @@ class TrainingResult:
         history: Every update of the training; with constraints of the ascent in which Ĵ counts the costs at
             their price.
         start: Where the ascent began.
-        start_support: What the data know of the initial states.
+        starts: Raw initial states, shape (n₀, d_s).
+        unknown_starts: The unknown share of each under the best of the logged actions nearby, shape (n₀,).
         seed: The one seed of everything random.
         support: Where the data are: the unknown share at any (s, a), saved and exported with the result.
         interval: Where the return lies in 95 of 100 datasets; None with the paper's model.
@@ -48,9 +50,6 @@ class TrainingResult:
         notes: What else the numbers rest on: where the task starts, exogenous columns, few starts.
         fitted: The equation on the fitted model, or a function that builds it from a file.
         constraints: What came of each limit, if there were some.
-        assessment: That of the training, if it is at hand.
-        judge: The evaluator of the training, if it is at hand.
-        solved: The solution, if it is at hand.
         saved_identity: The number of rows and the hash of the data of a result from a file.
     """
 
@@ -61,7 +60,8 @@ class TrainingResult:
     certificate: Certificate
     history: tuple[Update, ...]
     start: str
-    start_support: StartSupport
+    starts: torch.Tensor
+    unknown_starts: torch.Tensor
     seed: int
     support: Support
     fitted: ControlProblem | Callable[[], ControlProblem]
@@ -70,22 +70,30 @@ class TrainingResult:
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     constraints: tuple[ConstraintResult, ...] = ()
-    assessment: Assessment | None = None
-    judge: OfflineEvaluator | None = None
-    solved: Solution | None = None
     saved_identity: Mapping[str, object] | None = None
 
     @classmethod
     def of(
-        cls, policy: Controller, solution: Solution, assessment: Assessment | None, **known: Any
+        cls,
+        policy: Controller,
+        solution: Solution,
+        assessment: Assessment | None = None,
+        *,
+        evaluator: OfflineEvaluator | None = None,
+        **known: Any,
     ) -> TrainingResult:
         """Return the result with the numbers of an assessment, else of the paper's equation."""
-        return cls(
-            policy=policy,
-            support=solution.problem.local_model.support,
-            **_answer(solution, assessment),
-            **known,
-        )
+        found: Solution | Assessment = assessment or solution
+        known |= {name: getattr(found, name) for name in ("expected_return", "unknown_mass")}
+        known["notes"] = (start_note(solution.problem.data),)
+        if assessment is not None:
+            answer = ("interval", "verdict", "reasons", "notes")
+            known |= {name: getattr(assessment, name) for name in answer}
+        known |= {"discount": solution.problem.discount, "certificate": solution.certificate}
+        result = cls(policy=policy, support=solution.problem.local_model.support, **known)
+        cached = {"solution": solution, "evaluation": assessment, "evaluator": evaluator}
+        vars(result).update({name: one for name, one in cached.items() if one is not None})
+        return result
 
     @cached_property
     def _fitted(self) -> ControlProblem:
@@ -94,8 +102,6 @@ class TrainingResult:
     @cached_property
     def solution(self) -> Solution:
         """The solution of the Bellman equation under the controller."""
-        if self.solved is not None:
-            return self.solved
         return solution_under(self._fitted, self.policy.policy, seed=self.seed)
 
     @property
@@ -106,13 +112,11 @@ class TrainingResult:
     @cached_property
     def evaluator(self) -> OfflineEvaluator:
         """Judges any policy: on the local model of the data."""
-        return self.judge or OfflineEvaluator.of(self._fitted.multistep)
+        return OfflineEvaluator.of(self._fitted.multistep)
 
     @cached_property
     def evaluation(self) -> Assessment:
         """What the data say of the controller: its return with an interval, paths and a verdict."""
-        if self.assessment is not None:
-            return self.assessment
         found = self.evaluator.assess(self.policy)
         return replace(found, notes=self.notes or found.notes)  # of the log as it was read
 
@@ -136,9 +140,11 @@ class TrainingResult:
             share: From 0, the logged controller, to 1.
         """
         near = limited(self.policy, self.evaluator.data, share)
-        found, problem = self.evaluator.assess(near), self._fitted
-        solution = solution_under(problem, near.policy, seed=self.seed, paths=found.paths)
-        return replace(self, policy=near, **_answer(solution, found))
+        found = self.evaluator.assess(near)
+        solution = solution_under(self._fitted, near.policy, seed=self.seed, paths=found.paths)
+        same = ("fitted", "history", "start", "starts", "unknown_starts", "seed", "constraints")
+        known = {name: getattr(self, name) for name in same}
+        return TrainingResult.of(near, solution, found, evaluator=self.evaluator, **known)
 
     @property
     def column_fits(self) -> tuple[ColumnFit, ...]:
@@ -148,7 +154,7 @@ class TrainingResult:
     @property
     def data(self) -> Transitions:
         """The transitions in the order in which they were logged, with the starts of the task."""
-        return self._fitted.data.with_starts(self.start_support.states)
+        return self._fitted.data.with_starts(self.starts)
 
     @cached_property
     def data_identity(self) -> Mapping[str, object]:
@@ -163,7 +169,7 @@ class TrainingResult:
 
         By the local model, whatever model the answer itself rests on.
         """
-        return float(self.start_support.unknown.mean())
+        return float(self.unknown_starts.mean())
 
     def value(self, states: ArrayLike) -> FloatArray:
         """Return V̂ at raw states (m, d_s)."""
@@ -219,19 +225,3 @@ class TrainingResult:
             f"TrainingResult(return {self.expected_return:.6g}{between}, "
             f"unknown mass {self.unknown_mass:.2%}, {len(self.history)} updates{start})"
         )
-
-
-def _answer(solution: Solution, assessment: Assessment | None) -> dict[str, Any]:
-    """Return the numbers of a result, and what they are from."""
-    found: Solution | Assessment = assessment or solution
-    answer = {
-        "discount": solution.problem.discount,
-        "expected_return": found.expected_return,
-        "unknown_mass": found.unknown_mass,
-        "certificate": solution.certificate,
-        "solved": solution,
-        "assessment": assessment,
-    }
-    if assessment is None:
-        return answer | {"notes": (start_note(solution.problem.data),)}
-    return answer | {name: getattr(assessment, name) for name in ("interval", "verdict", "reasons", "notes")}

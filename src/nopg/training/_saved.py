@@ -33,7 +33,6 @@ from nopg.training._constraints import ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._reports import Update
 from nopg.training._result import TrainingResult
-from nopg.training._starts import StartSupport
 
 RESULT = "result"
 """What is known of the controller: settings, answer, history, solution."""
@@ -41,7 +40,6 @@ DATA = "data"
 """The transitions, if they were to be saved."""
 
 _ANSWER = ("discount", "expected_return", "unknown_mass", "interval", "verdict", "reasons", "notes")
-_STARTS = ("states", "unknown", "nearest")
 _ROWS = ("states", "actions", "rewards", "next_states", "terminated", "truncated")
 _OPTIONAL = ("episodes", "initial_states", "weights", "begins")
 
@@ -55,17 +53,16 @@ def save_result(
     log: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a result; see `TrainingResult.save`. `log` says how its log was read, for logs to come."""
-    problem = result.problem
     described = describe_policy(result.policy.policy)  # refuses before anything is written
+    problem, data = result.problem, result.problem.data
     settings = problem.settings() if with_data else {}
-    data = problem.data
     check_bounds(data, result.policy.schema)
     if (levels := result.policy.schema.levels) and described["kind"] != "quantized":
         raise ArgumentError(
             f"the actions {list(levels)} have levels, but the policy is none that keeps them; save a "
             "QuantizedPolicy"
         )
-    starts = {f"start.{name}": getattr(result.start_support, name) for name in _STARTS}
+    starts = {"start.states": result.starts, "start.unknown": result.unknown_starts}
     updates = [astuple(update) for update in result.history]
     history = torch.tensor(updates, dtype=torch.float64).view(-1, len(fields(Update)))
     parameters = _arrays(result.policy.policy.state_dict())
@@ -131,9 +128,9 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
         document, numbers = bundle.document(RESULT), _tensors(bundle.arrays(RESULT))
         schema = Schema(*(getattr(saved.columns, field.name) for field in fields(Columns)))
         policy = policy_from(saved.policy, _tensors(saved.parameters), schema)
-        states, unknown, nearest = (numbers[f"start.{name}"].double() for name in _STARTS)
+        states, unknown = (numbers[f"start.{name}"].double() for name in ("states", "unknown"))
         check_magnitudes(schema, zip(schema.states, states.T, strict=True))
-        if len(states) == 0 or not bool(torch.cat([unknown, nearest.flatten()]).isfinite().all()):
+        if len(states) == 0 or not bool(unknown.isfinite().all()):
             raise ArgumentError("the initial states are none, or their unknown shares are no numbers")
         identity, limits = bundle.manifest.object("data"), document.object("constraints")
         return TrainingResult(
@@ -144,7 +141,8 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
                 for number, planned, J, norm, U, products, seconds in numbers["history"].tolist()
             ),
             start=document.text("start"),
-            start_support=StartSupport(schema, states, unknown.view(len(states)), nearest.view_as(states)),
+            starts=states,
+            unknown_starts=unknown.view(len(states)),
             seed=document.integer("seed"),
             support=saved.support,
             fitted=partial(_problem, bundle, schema),
