@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 import nopg
-from studies.plants.laws import Array
+from studies.plants.laws import Array, Feedback
 from studies.plants.plant import Plant, horizon, random_generator
 from studies.records import Record, code_version, last_of_each
 from studies.study import Study, seeds_of, table
@@ -138,7 +138,9 @@ def _blank(job: tuple[str, int, int]) -> Record:
 def _run(job: tuple[str, int, int]) -> list[Record]:
     name, rows, seed = job
     plant, began = _PLANTS[name], time.process_time()
-    logger, rng = plant.behaviour("feedback+dither"), random_generator(seed, f"log of {name}")
+    noise = plant.dither * (plant.action_high - plant.action_low)
+    logger = Feedback(law=plant.law(plant.gain(10.0)), dither=noise)
+    rng = random_generator(seed, f"log of {name}")
     count = -(-rows // _STEPS)
     data = plant.transitions(plant.run(logger(count, rng), plant.starts(count, rng), _STEPS, rng), rows)
     result = nopg.optimize(data, _DISCOUNT, config=nopg.TrainingConfig(seed=seed, progress=False))
