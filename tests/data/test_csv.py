@@ -391,7 +391,7 @@ def test_a_unit_of_the_time_counts_with_decimal_commas_and_an_unknown_one_is_ref
         write(path, content.format(unit))
         assert read_csv(path, **roles).schema.interval == seconds
     write(path, content.format("Sek."))
-    with pytest.raises(DataError, match=r"time is 'Sek\.'; give one of ms, s, min, h, d: units="):
+    with pytest.raises(DataError, match=r"time is 'Sek\.'; give one of ns, us, ms, s, min, h, d: units="):
         read_csv(path, **roles)
     assert read_csv(path, **roles, units={"time": "h"}).schema.interval == 1800.0
 

@@ -1,13 +1,14 @@
 """Names, angles and the map from raw states to features."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nopg.data import Schema
+from nopg.data import Schema, Transitions
 from nopg.errors import DataError
 
 ARM = Schema(("x", "yaw", "speed", "roll"), ("force",), {"yaw": 360.0, "roll": 2 * math.pi})
@@ -40,6 +41,16 @@ def test_features_of_an_angle_lie_on_the_unit_circle(angle: float) -> None:
     assert math.atan2(y, x) == pytest.approx(
         math.remainder(2 * math.pi * angle / 5.0, 2 * math.pi), abs=1e-12
     )
+
+
+def test_an_angle_in_degrees_needs_its_period() -> None:
+    log: dict[str, Any] = {"states": [10.0, 350.0], "actions": [0.0, 1.0], "rewards": "0"}
+    log |= {"next_states": [1.0, 2.0], "state_names": ["yaw"]}
+    for angles, unit in ((["yaw"], "°"), (["yaw"], "deg"), ({"yaw": 2 * math.pi}, "°")):
+        with pytest.raises(DataError, match=r"is in degrees; declare its period: angles=\{'yaw': 360\}"):
+            Transitions.from_arrays(**log, angles=angles, units={"yaw": unit})
+    for angles, unit in (({"yaw": 360.0}, "°"), (["yaw"], "rad")):
+        assert Transitions.from_arrays(**log, angles=angles, units={"yaw": unit})
 
 
 def test_an_angle_must_be_a_state_column() -> None:

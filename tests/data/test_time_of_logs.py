@@ -46,6 +46,7 @@ def states(data: Transitions) -> list[float]:
         ([0.0, 2.0, 4.0], {"time": "h"}, 7200.0),
         (pd.date_range("2024-01-01", periods=3, freq="15min"), {}, 900.0),
         (pd.date_range("2024-01-01", periods=3, freq="15min"), {"time": "ms"}, 900.0),  # dates have none
+        ([1.7e18, 1.7e18 + 1e9, 1.7e18 + 2e9], {"time": "ns"}, 1.0),
         ([45382.0, 45382.25, 45382.5], {"time": "d"}, 21_600.0),
         ([1.7e9, 1.7e9 + 0.1, 1.7e9 + 0.2], {}, 0.1),
     ],
@@ -59,7 +60,9 @@ def test_the_interval_is_in_seconds_whatever_the_unit_of_the_time(
 
 
 def test_an_unknown_unit_of_time_is_refused() -> None:
-    with pytest.raises(DataError, match="the unit of the time is 'weeks'; give one of ms, s, min, h, d"):
+    with pytest.raises(
+        DataError, match="the unit of the time is 'weeks'; give one of ns, us, ms, s, min, h, d"
+    ):
         read(log([0.0, 1.0, 2.0]), units={"time": "weeks"})
 
 

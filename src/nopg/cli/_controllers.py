@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nopg.cli import _log
-from nopg.cli._screen import note, print_json, print_rows, show
+from nopg.cli._screen import answer, note
 from nopg.cli._settings import (
     AsJson,
     LogOptions,
@@ -71,13 +71,11 @@ def compare(
         else:
             policies[text] = _policy(text, result.policy.schema)
     found = _evaluator(run, result, log.settings(needs_data=False)).compare(policies, baselines=baselines)
-    if not as_json:
-        show(str(found))
-        return
     values: dict[str, Any] = {"discount": result.discount, "best": found.best}
     values |= {"evaluations": {name: one.to_dict() for name, one in found.evaluations.items()}}
     values |= {"gains": {name: gain.to_dict() for name, gain in found.gains.items()}}
-    print_json(values | {"seen": None if found.seen is None else asdict(found.seen)})
+    values |= {"seen": None if found.seen is None else asdict(found.seen)}
+    answer(values, str(found), as_json=as_json)
 
 
 def evaluate(run: Run, log: LogOptions, *, as_json: AsJson = False) -> None:
@@ -92,10 +90,8 @@ def evaluate(run: Run, log: LogOptions, *, as_json: AsJson = False) -> None:
 
     result, settings = load(run), log.settings()
     found = evaluate_on_log(result, _log.read_like(run, result, settings))
-    if as_json:
-        print_json({"log": settings["data"], "discount": result.discount, **found.to_dict()})
-    else:
-        print_rows(found.rows())
+    values = {"log": settings["data"], "discount": result.discount, **found.to_dict()}
+    answer(values, found.rows(), as_json=as_json)
 
 
 def advise(
@@ -119,9 +115,6 @@ def advise(
     limits = settings.pop("bounds", None)
     data = _evaluator(run, result, settings).data
     found = compare_experiments(data, result.policy, result.discount, bounds=limits, rows=rows, seed=seed)
-    if not as_json:
-        show(str(found))
-        return
     experiments = [
         {"experiment": str(one)}
         | {part.name: getattr(one, part.name) for part in fields(one) if part.name != "action_box"}
@@ -129,7 +122,7 @@ def advise(
         for one in found.experiments
     ]
     values = {"needed": found.needed, "today": found.today.to_dict(), "experiments": experiments}
-    print_json(values | {"notes": found.notes})
+    answer(values | {"notes": found.notes}, str(found), as_json=as_json)
 
 
 def report(
@@ -163,13 +156,12 @@ def report(
     if figures is not None:
         save_pictures(found.pictures, figures)
         written.append(str(figures))
-    if as_json:
-        print_json({"written": written, **found.facts})
-        return
-    show(found.facts["sentence"])
+    shown = [found.facts["sentence"]]
     for name, risk in found.facts["risks"].items():
-        show(f"{name}: {risk['words']}" + ("" if most is None else f"; the limit is {risk['finding']}"))
-    note(f"written: {' and '.join(written)}")
+        limit = "" if most is None else f"; the limit is {risk['finding']}"
+        shown.append(f"{name}: {risk['words']}{limit}")
+    told = f"written: {' and '.join(written)}"
+    answer({"written": written, **found.facts}, "\n".join(shown), as_json=as_json, then=told)
 
 
 def export(
@@ -197,11 +189,8 @@ def export(
         found["difference"] = to_onnx(load(run), out, overwrite=overwrite)
     else:
         (to_c if kind == ".c" else to_fmu)(_guarded(run, guard), out, overwrite=overwrite)
-    if as_json:
-        print_json({"controller": str(out), **found})
-    else:
-        words = {name: f"at most {one:.1e} from numpy, in onnxruntime" for name, one in found.items()}
-        print_rows({"controller": str(out), **words})
+    words = {name: f"at most {one:.1e} from numpy, in onnxruntime" for name, one in found.items()}
+    answer({"controller": str(out), **found}, {"controller": str(out), **words}, as_json=as_json)
 
 
 def _guarded(run: Path, file: Path | None) -> GuardedController:
@@ -249,10 +238,7 @@ def monitor(
     status = watching.watch(with_columns(result.policy.schema, rows, " ".join(settings["data"])))
     if html is not None:
         note(f"written: {write_page(watching, html, title=run.stem, overwrite=overwrite)}")
-    if as_json:
-        print_json(asdict(status))
-    else:
-        print_rows(_status(status))
+    answer(asdict(status), _status(status), as_json=as_json)
     raise typer.Exit(EXIT_CODES[status.verdict])
 
 

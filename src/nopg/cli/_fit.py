@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nopg.cli import _log
-from nopg.cli._screen import FLAWED, note, print_json, print_rows, show, width
+from nopg.cli._screen import FLAWED, answer, note, width
 from nopg.cli._settings import AsJson, LogOptions, Overwrite, check_writable, option
 from nopg.errors import ArgumentError
 
@@ -44,10 +44,7 @@ def describe(
     settings = log.settings()
     summary = _log.saved_summary(settings["data"], plant=None)
     found = describe_data(_log.read(settings, needs_reward=False) if summary is None else summary)
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        typer.echo(found.to_text(width()))
+    answer(found.to_dict(), found.to_text(width()), as_json=as_json)
     if strict and found.grade == Grade.ERROR:
         raise typer.Exit(FLAWED)
 
@@ -67,31 +64,26 @@ def summarize(
 
     Example: `nopg summarize 'pumps-*.parquet' --plant pump -o pumps`
     """
-    from nopg.large_logs import LogSummary, save_summary, summarize, summarize_fleet
+    from nopg.large_logs import Fleet, LogSummary, save_summary, summarize, summarize_fleet
     from nopg.large_logs._files import holds_summary
 
     if holds_summary(out) and not overwrite:
         raise ArgumentError(f"{out} holds a summary already; give another name, or --overwrite")
     paths, columns = _log.for_one_pass(log.settings())
-    readers = logging.getLogger("nopg.data.io")  # they tell the same of every part of a log
-    level = readers.level
-    readers.setLevel(logging.WARNING)
-    try:
-        found = (
-            summarize(paths, workers=workers, **columns)
-            if plant is None
-            else summarize_fleet(paths, plant, workers=workers, **columns)
-        )
-    finally:
-        readers.setLevel(level)
+    logging.disable(logging.INFO)  # readers tell the same of every part of a log
+    found: LogSummary | Fleet = (
+        summarize(paths, workers=workers, **columns)
+        if plant is None
+        else summarize_fleet(paths, plant, workers=workers, **columns)
+    )
     save_summary(found, out, overwrite=overwrite)
     report = None if isinstance(found, LogSummary) else found.report()
-    if as_json:
-        plants = {} if report is None else {"plants": report.reset_index().to_dict("records")}
-        print_json({"summary": str(out), "rows": found.num_rows, "sample": len(found.sample), **plants})
-    else:
-        show(str(found) if report is None else report.to_string(float_format="{:.3g}".format))
-        note(f"next: nopg fit {out} -g 0.97 -o controller")
+    values = {"summary": str(out), "rows": found.num_rows, "sample": len(found.sample)}
+    shown = str(found)
+    if report is not None:
+        values |= {"plants": report.reset_index().to_dict("records")}
+        shown = report.to_string(float_format="{:.3g}".format)
+    answer(values, shown, as_json=as_json, then=f"next: nopg fit {out} -g 0.97 -o controller")
 
 
 def fit(
@@ -140,14 +132,17 @@ def fit(
     save_result(result, target, with_data=with_data, overwrite=overwrite, log=how)
     checkpoint.unlink(missing_ok=True)
     seconds = time.perf_counter() - began
-    if not as_json:
-        print_rows(_in_words(result) | {"saved": str(target), "time": f"{seconds:.0f} s"})
-        note(f"next: nopg report {target}, or nopg compare {target} --with lqr")
-        return
     logged = result.evaluator.logged()
     values = {"run": str(target), "seconds": seconds, **result.summary(), "model": result.problem.description}
     values |= {"columns": [asdict(one) for one in result.column_fits], "logged": logged.to_dict()}
-    print_json(values | {"gain": result.evaluation.gain_over(logged).to_dict()})
+    values |= {"gain": result.evaluation.gain_over(logged).to_dict()}
+    shown = _in_words(result) | {"saved": str(target), "time": f"{seconds:.0f} s"}
+    answer(
+        values,
+        shown,
+        as_json=as_json,
+        then=f"next: nopg report {target}, or nopg compare {target} --with lqr",
+    )
 
 
 def _check_before(settings: Mapping[str, Any], *, overwrite: bool) -> tuple[Path, Path]:

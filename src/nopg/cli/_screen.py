@@ -56,20 +56,25 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def show(text: str) -> None:
-    """Print text, broken between words on a terminal and not at all in a file or pipe."""
-    typer.echo(_fitted(text, sys.stdout))
-
-
 def note(text: str, kind: str = "") -> None:
     """Print a message on standard error, after its kind if it has one."""
     shown = _fitted(f"{kind}: {text}" if kind else text, sys.stderr)
     typer.secho(shown, err=True, dim=not kind, fg={"error": "red", "warning": "yellow"}.get(kind))
 
 
-def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object; NaN and infinities become null."""
-    typer.echo(json.dumps(plain_values(value), ensure_ascii=False, indent=1, allow_nan=False))
+def answer(
+    values: Mapping[str, Any], shown: str | Mapping[str, str], *, as_json: bool, then: str = ""
+) -> None:
+    """Print values as JSON, with null for NaN and infinities, or what is shown of them, then a message."""
+    if as_json:
+        typer.echo(json.dumps(plain_values(values), ensure_ascii=False, indent=1, allow_nan=False))
+        return
+    if isinstance(shown, str):
+        typer.echo(_fitted(shown, sys.stdout))
+    else:
+        print_rows(shown)
+    if then:
+        note(then)
 
 
 def print_rows(rows: Mapping[str, str]) -> None:
@@ -114,6 +119,7 @@ def _messages() -> Iterator[None]:
             yield
     finally:
         logger.removeHandler(handler)
+        logging.disable(logging.NOTSET)
         logger.setLevel(before)
 
 

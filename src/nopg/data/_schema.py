@@ -13,6 +13,8 @@ import torch
 from nopg._columns import Columns, Exogenous
 from nopg.errors import DataError
 
+_DEGREES = ("°", "deg", "degree", "degrees", "Grad")
+
 
 @dataclass(frozen=True, slots=True)
 class Schema(Columns):
@@ -97,9 +99,13 @@ def declared_schema(
     **rest: Any,
 ) -> Schema:
     """Return the schema of what a user declares; levels may be in any order."""
+    turns = resolve_angles(angles, names[0])
+    for name, period in turns.items():
+        if (units or {}).get(name) in _DEGREES and period == 2 * math.pi:
+            raise DataError(f"the angle {name!r} is in degrees; declare its period: angles={{{name!r}: 360}}")
     return Schema(
         *names,
-        resolve_angles(angles, names[0]),
+        turns,
         dict(units or {}),
         {name: tuple(one) if isinstance(one, list) else one for name, one in (bounds or {}).items()},
         levels={name: tuple(sorted(map(float, values))) for name, values in (levels or {}).items()},

@@ -24,7 +24,7 @@ _FEW_IRREGULAR = 0.05
 LONGEST_STEP = 1.5
 # Beyond this share of rows that contradict another row of the same time, the time stamps are too coarse.
 _MOST_CONTRADICTIONS = 1 / 3
-TIME_UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+TIME_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True, slots=True)
