@@ -15,22 +15,12 @@ _SMALLEST, _LARGEST = 1e-140, 1e140
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a setting is a real number, finite or not; text and flags are none.
-
-    Example:
-        >>> is_number(0.5), is_number(3), is_number("0.5"), is_number(True), is_number([0.5])
-        (True, True, False, False, False)
-    """
+    """Return whether a setting is a real number, finite or not; text and flags are none."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def squarable_unit(size: float) -> float:
-    """Return a unit in which numbers of a size can be squared: 1, or a power of two near the size.
-
-    Example:
-        >>> squarable_unit(3.0), squarable_unit(0.0), 0.5 < 1e-200 / squarable_unit(1e-200) < 2
-        (1.0, 1.0, True)
-    """
+    """Return a unit in which numbers of a size can be squared: 1, or a power of two near the size."""
     if size == 0.0 or not math.isfinite(size) or _SMALLEST <= size <= _LARGEST:
         return 1.0
     return math.ldexp(1.0, math.frexp(size)[1] - 1)

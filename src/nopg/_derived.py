@@ -28,16 +28,6 @@ class DerivedColumns:
 
     In the first row d = k₀ + B₀x; after a step from (x, d) by the action a to x′,
     d′ = k + A_s(x, d) + A_a·a + A_n·x′. Log, rollouts, runtime and exports compute nothing else.
-
-    Example:
-        >>> from nopg._columns import Derived
-        >>> late, total = Derived("level", "level"), Derived("0", "sum + 60 * (level - 2)")
-        >>> derived = DerivedColumns.of(
-        ...     Columns(("level", "late", "sum"), ("valve",), derived={"late": late, "sum": total}))
-        >>> derived.first(np.array([3.0]))
-        array([3., 3., 0.])
-        >>> derived.following(np.array([3.0, 3.0, 0.0]), np.array([1.0]), np.array([5.0]))
-        array([ 5.,  3., 60.])
     """
 
     columns: Columns

@@ -14,14 +14,7 @@ from nopg.errors import ArgumentError
 
 @dataclass(frozen=True, slots=True)
 class FormulaLaw:
-    """One formula for each action, in the order of the actions.
-
-    Example:
-        >>> import numpy as np
-        >>> law = FormulaLaw.of(Columns(("level",), ("valve",)), {"valve": "kp * (2 - level)"}, ("kp",))
-        >>> law.actions(law.states(np.array([[1.0], [3.0]]), np.arctan2), {"kp": np.array([5.0, 5.0])})
-        [array([ 5., -5.])]
-    """
+    """One formula for each action, in the order of the actions."""
 
     columns: Columns  # Names of states and actions, and which states are angles
     formulas: tuple[Expression, ...]  # Of state columns and gains

@@ -39,21 +39,6 @@ class StateStream:
         columns: As given.
         gap: The time in seconds after which the memory starts anew; infinite without a sampling interval.
         started: Where the last step started anew, shape () or (batch,); False for columns without a memory.
-
-    Example:
-        >>> from nopg._columns import Derived
-        >>> stream = StateStream(Columns(("level", "level_lag1", "valve_lag1"), ("valve",), hold={"level": 1},
-        ...     derived={"level_lag1": Derived("level", "level"), "valve_lag1": Derived("0.5", "valve")}))
-        >>> stream.update([3.0]).tolist()
-        [3.0, 3.0, 0.5]
-        >>> stream.update([4.0], applied=[0.7]).tolist()
-        [4.0, 3.0, 0.7]
-        >>> stream.update([float("nan")], applied=[0.8]).tolist()
-        [4.0, 4.0, 0.8]
-        >>> stream.update([float("nan")], applied=[0.9]).tolist()
-        [nan, nan, nan]
-        >>> stream.update([5.0], applied=[0.6]).tolist(), bool(stream.started)
-        ([5.0, 5.0, 0.6], True)
     """
 
     def __init__(self, columns: Columns, *, batch: int | None = None) -> None:

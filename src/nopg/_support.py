@@ -35,12 +35,6 @@ class FirstFeatures:
         columns: The input of each feature in rising order, an angle twice, shape (q,).
         origin: Of the input of each feature, 0 of an angle, shape (q,).
         units: Of the input of each feature, of an angle one radian, shape (q,).
-
-    Attributes:
-        columns: As given.
-        origin: As given, shape (q, 1).
-        units: As given, shape (q, 1).
-        sines: The features that are sines; each follows its cosine.
     """
 
     def __init__(self, columns: npt.NDArray[np.int64], origin: Numbers, units: Numbers) -> None:
@@ -217,12 +211,7 @@ def unknown_share(log_odds: Floats) -> Numbers:
 
 
 def short_way(apart: Any, periods: Any) -> None:
-    """Take differences (…, d), an array or a tensor, the short way round where they are angles, in place.
-
-    Args:
-        apart: The differences.
-        periods: Period of each angle, 0 of any other input, shape (d,).
-    """
+    """Take differences (…, d), array or tensor, the short way round where they have a period, in place."""
     for column, period in enumerate(periods.tolist()):
         if period:
             apart[..., column] -= period * (apart[..., column] / period).round()

@@ -8,7 +8,8 @@ import torch
 from scipy.optimize import minimize
 
 from nopg._seeding import generator
-from nopg.baselines import LinearMPC, LinearQuadraticFit
+from nopg.baselines import LinearMPC
+from nopg.baselines._regulator import LinearQuadraticFit
 from nopg.data import Transitions
 from nopg.errors import ArgumentError
 

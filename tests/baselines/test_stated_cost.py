@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nopg._expressions import Expression
-from nopg.baselines import LinearQuadraticFit
+from nopg.baselines._regulator import LinearQuadraticFit
 from nopg.data import Transitions
 from nopg.data._bounds import action_limits
 from nopg.models import LocalModel

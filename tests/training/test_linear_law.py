@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from nopg import TrainingConfig, Transitions, optimize
-from nopg.baselines import LinearQuadraticFit, Regulator
+from nopg.baselines._regulator import LinearQuadraticFit, Regulator
 from nopg.policies import DeviationPolicy, FormulaPolicy, MLPPolicy
 from nopg.training._proposals import linear_law
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nopg._seeding import generator
-from nopg.baselines import LinearQuadraticFit, Regulator
+from nopg.baselines._regulator import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.data import Transitions
 from nopg.evaluation import OfflineEvaluator

@@ -10,7 +10,7 @@ import torch
 import nopg
 from changed_logs import CHANGES, CLOSE, Change, linear_run, twice, weighted
 from nopg import TrainingConfig, TrainingResult, Transitions
-from nopg.baselines import LinearQuadraticFit
+from nopg.baselines._regulator import LinearQuadraticFit
 from nopg.envs import Pendulum, UniformAgent, collect
 from nopg.policies import MLPPolicy
 from nopg.policies._imitation import imitate

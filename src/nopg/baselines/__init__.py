@@ -3,12 +3,11 @@
 from nopg.baselines._by_name import BASELINES, baseline, cloned
 from nopg.baselines._linear_mpc import LinearMPC
 from nopg.baselines._neural import NeuralConfig
-from nopg.baselines._regulator import LinearQuadraticFit, Regulator
+from nopg.baselines._regulator import Regulator
 
 __all__ = [
     "BASELINES",
     "LinearMPC",
-    "LinearQuadraticFit",
     "NeuralConfig",
     "Regulator",
     "baseline",

@@ -57,23 +57,14 @@ class LinearQuadraticFit:
     With z = (s, a) in standard deviations from the set point, the next state is A s + B a + drift and the
     reward falls by zᵀ C z + 2 cᵀ z. The set point, where the linear dynamics rest with the highest reward,
     is found in a few rounds, the first around the rows of highest reward.
-
-    Attributes:
-        F: Of (1, s)′ = F (1, s) + B a with the drift in its first column, shape (1 + d_s, 1 + d_s).
-        B: Shape (1 + d_s, d_a).
-        cost: Of (1, z), shape (1 + d, 1 + d).
-        logged: The linear fit of the logged actions by (1, s), shape (d_a, 1 + d_s).
-        center: The set point in raw units, shape (d,).
-        unit: Standard deviations of states and actions, shape (d,).
-        data: The log.
     """
 
-    F: FloatArray
-    B: FloatArray
-    cost: FloatArray
-    logged: FloatArray
-    center: FloatArray
-    unit: FloatArray
+    F: FloatArray  # Of (1, s)′ = F (1, s) + B a with the drift in its first column, shape (1 + d_s, 1 + d_s)
+    B: FloatArray  # Shape (1 + d_s, d_a)
+    cost: FloatArray  # Of (1, z), shape (1 + d, 1 + d)
+    logged: FloatArray  # The linear fit of the logged actions by (1, s), shape (d_a, 1 + d_s)
+    center: FloatArray  # The set point in raw units, shape (d,)
+    unit: FloatArray  # Standard deviations of states and actions, shape (d,)
     data: Transitions
 
     @classmethod

@@ -137,13 +137,7 @@ def joined(runs: Sequence[Transitions]) -> Transitions:
 
 
 def row_hashes(values: torch.Tensor) -> torch.Tensor:
-    """Return 62 bits for every row of values (n, c), evenly spread; equal rows have equal ones.
-
-    Example:
-        >>> same, other, again = row_hashes(torch.tensor([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]))
-        >>> bool(same == again), bool(same == other)
-        (True, False)
-    """
+    """Return 62 bits for every row of values (n, c), evenly spread; equal rows have equal ones."""
     bits = (values.double().numpy() + 0.0).view(np.uint64)  # 0 and −0 are equal
     found = np.zeros(len(bits), dtype=np.uint64)
     with np.errstate(over="ignore"):

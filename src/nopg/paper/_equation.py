@@ -34,11 +34,6 @@ _SMALL = 0.1
 class Equation:
     """The equation of one policy.
 
-    Args:
-        problem: All but the policy.
-        policy: π; it computes in float64.
-        rng: Of the noise of its actions.
-
     Attributes:
         weights: ε of the next states.
         initial_weights: ε of the initial states.

@@ -69,12 +69,7 @@ class Weights:
 
 
 class States:
-    """States whose weights are asked for, with their candidates.
-
-    Args:
-        model: The model.
-        features: State features, shape (m, d_f).
-    """
+    """States whose weights are asked for, with their candidates."""
 
     def __init__(self, model: PaperModel, features: torch.Tensor) -> None:
         self.model, self.features = model, features

@@ -332,12 +332,7 @@ class Planner:
         return self.config.horizon or self.problem.horizon
 
     def plan(self, states: torch.Tensor, last: Plans | None = None) -> Plans:
-        """Return plans from raw states (m, d_s).
-
-        Args:
-            states: Raw states.
-            last: Plans of the step before, to go on from.
-        """
+        """Return plans from raw states (m, d_s)."""
         search, m, config = self.search, len(states), self.config
         own = search.evaluate(states, self._by_policy(states))
         if last is not None:

@@ -29,12 +29,7 @@ _PLAIN: Mapping[type[Policy], str] = {LinearPolicy: "linear", MLPPolicy: "mlp", 
 
 
 def describe_policy(policy: Policy) -> dict[str, Any]:
-    """Return the description that `policy_from` needs beside the parameters (`state_dict`).
-
-    Example:
-        >>> describe_policy(LinearPolicy([[-1.0, -2.0]]))
-        {'kind': 'linear'}
-    """
+    """Return the description that `policy_from` needs beside the parameters (`state_dict`)."""
     # A subclass may act differently, so the exact type is required.
     if (kind := _PLAIN.get(type(policy))) is not None:
         return {"kind": kind}

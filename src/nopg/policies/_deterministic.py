@@ -177,14 +177,7 @@ def padded_levels(names: tuple[str, ...], levels: Mapping[str, tuple[float, ...]
 
 
 def nearest_levels(actions: torch.Tensor, levels: torch.Tensor) -> torch.Tensor:
-    """Return actions (m, d_a) at the nearest levels (d_a, k), in the middle the lower one; NaN is no level.
-
-    Example:
-        >>> levels = torch.tensor([[0.0, 1.0], [torch.nan, torch.nan]])
-        >>> nearest_levels(torch.tensor([[0.5, 0.7], [0.6, 0.3]]), levels)
-        tensor([[0.0000, 0.7000],
-                [1.0000, 0.3000]])
-    """
+    """Return actions (m, d_a) at the nearest levels (d_a, k), in the middle the lower; NaN is no level."""
     between = (levels[:, 1:] + levels[:, :-1]) / 2
     index = (actions[:, :, None] > between).sum(dim=2)
     found = levels[torch.arange(len(levels)), index]

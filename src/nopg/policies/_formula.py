@@ -150,11 +150,6 @@ class Formulas:
         gains: First values of the gains, by name, in the units of the plant.
         columns: Further columns with a memory, by name: their value at a start, and their next value; see
             `Transitions.derive`.
-
-    Example:
-        >>> law = Formulas({"valve": "bias + kp * (setpoint - level)"}, {"bias": 0.5, "kp": 1.0})
-        >>> law.lags(Columns(("level", "setpoint"), ("valve",)))
-        {}
     """
 
     actions: Mapping[str, str]

@@ -10,7 +10,7 @@ import torch
 
 from nopg._expressions import quoted
 from nopg._seeding import generator
-from nopg.baselines import LinearQuadraticFit, Regulator
+from nopg.baselines._regulator import LinearQuadraticFit, Regulator
 from nopg.bellman import MultistepProblem
 from nopg.bellman._held_actions import best_held_actions
 from nopg.data import Transitions
