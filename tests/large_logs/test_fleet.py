@@ -98,8 +98,8 @@ def test_rows_in_another_order_and_other_files_give_the_same_sums(
     steps = LocalModel(fleet.sample, groups=fleet.groups).steps.lean()
     log = LargeLog.of(tmp_path, plant="plant")
     found = ShardTask(log, steps, [log.parts[::-1]]).sums(0)
-    assert found.plants.keys() == fleet.plants.keys()
-    for name, sums in found.plants.items():
+    assert found.keys() == fleet.plants.keys()
+    for name, sums in found.items():
         assert_equal_sums(sums.statistics, fleet.plants[name].statistics)
         assert torch.equal(sums.rows, fleet.plants[name].rows)
 

@@ -78,7 +78,7 @@ def loaded(folder: str | os.PathLike[str]) -> LogSummary | Fleet:
         sums, columns = placed.filled(statistics), ColumnCounts(**counts) if counts else None
         if columns is None or not name:
             return LogSummary(sample, groups, sums, OwnRows(**drawn) if drawn else None, columns)
-        found[name] = PlantSums(sums, columns=columns, **drawn)
+        found[name] = PlantSums(sums, drawn["starts"], drawn["rows"], columns)
     return Fleet(sample, groups, found)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from operator import add
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -165,6 +164,7 @@ class PlantSums:
     # of a log of one plant
     rows: torch.Tensor
     columns: ColumnCounts  # How the values of columns lie
+    repairs: Repairs = field(default_factory=Repairs)
 
     def __add__(self, other: PlantSums) -> PlantSums:
         return PlantSums(
@@ -172,6 +172,7 @@ class PlantSums:
             _sampled(torch.cat([self.starts, other.starts])),
             _sampled(torch.cat([self.rows, other.rows])),
             self.columns + other.columns,
+            self.repairs + other.repairs,
         )
 
     def own_rows(self, num_inputs: int) -> OwnRows:
@@ -180,18 +181,13 @@ class PlantSums:
         return OwnRows(inputs, targets, self.rows[:, -2].long(), self.rows[:, -1].bool())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PassSums:
-    """Sums over rows of a log by plant, and repairs; the only plant of a log of one has an empty name."""
+Sums = Mapping[str, PlantSums]
+"""Sums by plant; the only one of a log of one has an empty name."""
 
-    plants: Mapping[str, PlantSums]
-    repairs: Repairs
 
-    def __add__(self, other: PassSums) -> PassSums:
-        both = dict(self.plants)
-        for name, sums in other.plants.items():
-            both[name] = both[name] + sums if name in both else sums
-        return PassSums(both, self.repairs + other.repairs)
+def merged(one: Sums, other: Sums) -> Sums:
+    """Return the sums of both."""
+    return {**one, **{name: one[name] + sums if name in one else sums for name, sums in other.items()}}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,14 +203,12 @@ class ShardTask:
         torch.set_num_threads(1)
         return pickle.dumps(self.sums(number))
 
-    def sums(self, number: int) -> PassSums:
+    def sums(self, number: int) -> Sums:
         """Return the sums of a share, in bounded memory."""
-        return reduce(add, map(self._of_part, self.shards[number]))
+        return reduce(merged, map(self._of_part, self.shards[number]))
 
-    def _of_part(self, part: LogPart) -> PassSums:
-        read = self.log.read(part)
-        repairs = reduce(add, (data.repairs for data in read.values()))
-        return PassSums({name: self._of_rows(data, part) for name, data in read.items()}, repairs)
+    def _of_part(self, part: LogPart) -> Sums:
+        return {name: self._of_rows(data, part) for name, data in self.log.read(part).items()}
 
     def _of_rows(self, data: Transitions, part: LogPart) -> PlantSums:
         groups, steps = self.log.groups(data, self.steps.rows.num_groups), self.steps
@@ -228,7 +222,8 @@ class ShardTask:
         ends = torch.cat([low, rewards.min()[None]]), torch.cat([high, rewards.max()[None]])
         columns = ColumnCounts.between(*ends).with_rows(data)
         starts = self.log.starts(data, part)
-        return PlantSums(steps.statistics(data, groups), _sampled(starts), _sampled(rows), columns)
+        statistics = steps.statistics(data, groups)
+        return PlantSums(statistics, _sampled(starts), _sampled(rows), columns, data.repairs)
 
 
 def _sampled(rows: torch.Tensor) -> torch.Tensor:

@@ -11,17 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import reduce
-from operator import add
 from typing import Any, Literal, Unpack
 
 import torch
 
-from nopg.data import Transitions
+from nopg.data import Repairs, Transitions
 from nopg.data.io._files import Paths, extra
 from nopg.data.io._roles import Columns
 from nopg.errors import ArgumentError
 from nopg.large_logs._fleet import Fleet
-from nopg.large_logs._log import LargeLog, PassSums, ShardTask, joined
+from nopg.large_logs._log import LargeLog, ShardTask, Sums, joined, merged
 from nopg.models import LocalModel
 from nopg.models._log_summary import LogSummary
 from nopg.models._regression_rows import NUM_GROUPS
@@ -59,7 +58,7 @@ def summarize(
         columns: Roles and settings, as in `nopg.read_parquet`.
     """
     sample, groups, found = _one_pass(LargeLog.of(path, **columns), workers, engine, progress=progress)
-    (total,) = found.plants.values()
+    (total,) = found.values()
     return LogSummary(sample.starting_at(total.starts), groups, total.statistics, columns=total.columns)
 
 
@@ -79,12 +78,12 @@ def summarize_fleet(
     """
     log = LargeLog.of(path, plant=plant, **columns)
     sample, groups, found = _one_pass(log, workers, engine, progress=progress)
-    return Fleet(sample, groups, dict(sorted(found.plants.items())))
+    return Fleet(sample, groups, dict(sorted(found.items())))
 
 
 def _one_pass(
     log: LargeLog, workers: int | None, engine: Literal["processes", "ray"] | Engine, *, progress: bool
-) -> tuple[Transitions, torch.Tensor, PassSums]:
+) -> tuple[Transitions, torch.Tensor, Sums]:
     """Return a sample of a log with its groups, and the sums of all rows."""
     if not callable(engine) and engine not in {"processes", "ray"}:
         raise ArgumentError(f"there is no engine {engine!r}; choose 'processes' or 'ray', or give a function")
@@ -102,13 +101,14 @@ def _one_pass(
     else:
         run = _on_ray if engine == "ray" else engine
         found = [pickle.loads(one) for one in run(task, len(shards))]
-    total = reduce(add, found)
-    return replace(sample, repairs=total.repairs), groups, total
+    total = reduce(merged, found)
+    repairs = sum((one.repairs for one in total.values()), Repairs())
+    return replace(sample, repairs=repairs), groups, total
 
 
-def _on_processes(task: ShardTask, workers: int, *, progress: bool) -> list[PassSums]:
+def _on_processes(task: ShardTask, workers: int, *, progress: bool) -> list[Sums]:
     """Return the sums of each share, summed on several processes; of a single one in this process."""
-    count, rows, began, found = len(task.shards), task.log.num_rows, time.monotonic(), list[PassSums]()
+    count, rows, began, found = len(task.shards), task.log.num_rows, time.monotonic(), list[Sums]()
     if count == 1:
         return [task.sums(0)]
     spawned = multiprocessing.get_context("spawn")
@@ -128,7 +128,7 @@ def _begin(task: ShardTask) -> None:
     _own.append(task)
 
 
-def _sum(number: int) -> PassSums:
+def _sum(number: int) -> Sums:
     return _own[0].sums(number)
 
 
