@@ -63,7 +63,7 @@ def _nopg(task: Task, data: Transitions, seed: int, mode: Mode, *, gaussian: boo
     began = time.perf_counter()
     if mode == "faithful":
         recipe = task.recipe
-        h = released_bandwidths(data, state_factor=recipe.state_factor, action_factor=recipe.action_factor)
+        h = released_bandwidths(data, action_factor=recipe.action_factor)
         result = optimize(
             data,
             task.discount,
@@ -71,7 +71,7 @@ def _nopg(task: Task, data: Transitions, seed: int, mode: Mode, *, gaussian: boo
             policy=_supplements_policy(task, data, seed, gaussian=gaussian),
             config=TrainingConfig(
                 updates=recipe.updates,
-                learning_rate=recipe.learning_rate,
+                learning_rate=1e-2,
                 seed=seed,
                 progress=False,
             ),
@@ -97,7 +97,7 @@ def _supplements_policy(task: Task, data: Transitions, seed: int, *, gaussian: b
     return GaussianMLPPolicy(
         MLP(as_they_are, 2 * num_actions, rng=rng),
         bounds,
-        largest_std=task.recipe.largest_std,
+        largest_std=1.0,
         num_action_samples=task.recipe.num_action_samples,
     )
 

@@ -20,11 +20,12 @@ from studies.paper._regulator import (
     EPISODES,
     ESTIMATORS,
     HELD_OUT,
+    STEPS,
     SUPPORTED_SHARE,
     measure_regulator,
+    optimum,
 )
 from studies.records import Record
-from studies.regulator import STEPS, optimum
 from studies.study import table
 
 if TYPE_CHECKING:

@@ -40,9 +40,6 @@ class PaperRecipe:
     updates: int  # Policy updates, all of them.
     num_action_samples: int  # N_π, of NOPG-S.
     action_factor: float  # Action h_factor.
-    state_factor: float = 1.0  # State h_factor.
-    learning_rate: float = 1e-2  # Adam's.
-    largest_std: float = 1.0  # σ of NOPG-S is this times a sigmoid.
     pwis_learning_rate: float = 1e-2  # Adam's, of PWIS.
 
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from nopg import Bandwidths
-from nopg._typing import ArrayLike, as_tensor
 from nopg.data import Transitions
 from nopg.errors import DataError
 
@@ -16,9 +15,7 @@ from nopg.errors import DataError
 _FOLDS, _CANDIDATES, _WIDEST_CANDIDATE = 5, 29, 1.5
 
 
-def released_bandwidths(
-    data: Transitions, *, state_factor: ArrayLike = 1.0, action_factor: ArrayLike = 1.0
-) -> Bandwidths:
+def released_bandwidths(data: Transitions, *, action_factor: float = 1.0) -> Bandwidths:
     """Return what specifies the supplement's cross-validation, for reproduction only.
 
     Each column gets, of 29 widths up to 1.5 times Silverman's, the one that makes five
@@ -41,8 +38,7 @@ def released_bandwidths(
                     f"column {name!r} holds one value only and has no density bandwidth; leave it out"
                 )
         h.append(torch.stack([folded_bandwidth(column) for column in columns.T]))
-    states, actions = h[0] * as_tensor(state_factor), h[1] * as_tensor(action_factor)
-    return Bandwidths.from_values(states, actions, source="the authors' released code")
+    return Bandwidths.from_values(h[0], action_factor * h[1], source="the authors' released code")
 
 
 def folded_bandwidth(column: Tensor) -> Tensor:

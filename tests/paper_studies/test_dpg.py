@@ -7,7 +7,7 @@ from nopg.errors import SolverError
 from nopg.policies import LinearPolicy
 from paper_studies.regulator_data import GAMMA, cosine, own_data, papers_data
 from studies.baselines import DPG
-from studies.regulator import exact_gradient, exact_return
+from studies.paper._regulator import exact_gradient, exact_return
 
 RNG = torch.Generator()
 

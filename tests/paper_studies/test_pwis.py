@@ -12,8 +12,8 @@ from nopg.errors import ArgumentError, DataError
 from nopg.policies import GaussianMLPPolicy, GaussianPolicy, LinearPolicy
 from paper_studies.regulator_data import BEHAVIOR, GAMMA, SIGMA, log_behavior, logged_episodes, pwis_policy
 from studies.baselines import PWIS, LoggedEpisodes
+from studies.paper._regulator import exact_gradient, exact_return
 from studies.paper_data import MixtureOfGaussians, log_density
-from studies.regulator import exact_gradient, exact_return
 
 
 def by_hand(logged: LoggedEpisodes, target: GaussianPolicy) -> torch.Tensor:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nopg._seeding import generator
 from nopg.envs import LQR, simulate
-from studies.regulator import exact_gradient, exact_return, optimum
+from studies.paper._regulator import exact_gradient, exact_return, optimum
 
 
 def returned(gains: list[float], std: float, steps: int, episodes: int) -> torch.Tensor:
