@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 from nopg import LocalModel, PaperModel
-from nopg.training import CheckpointConfig, TrainingConfig
+from nopg.training import TrainingConfig
 
 
 def configured(**settings: Any) -> dict[str, Any]:
@@ -14,11 +14,6 @@ def configured(**settings: Any) -> dict[str, Any]:
         return {one.name: settings.pop(one.name) for one in fields(config) if one.name in settings}
 
     out: dict[str, Any] = {"config": TrainingConfig(**taken(TrainingConfig))}
-    if "every" in settings or "resume" in settings:
-        folder = settings.pop("checkpoint", None)
-        resumed = settings.pop("resume", None)
-        rest = taken(CheckpointConfig)
-        out["checkpoint"] = CheckpointConfig(resumed or folder, resume=resumed is not None, **rest)
     model = settings.pop("model", "local")
     kind: type = PaperModel.Config if model == "paper" else LocalModel.Config
     out["model"] = kind(**own) if (own := taken(kind)) else model

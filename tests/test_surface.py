@@ -17,7 +17,6 @@ from nopg import errors
 
 PUBLIC_NAMES = [
     "Bandwidths",
-    "CheckpointConfig",
     "LocalModel",
     "Monitor",
     "PaperModel",

@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from nopg.models import LocalModel
     from nopg.monitoring import Monitor
     from nopg.paper import Bandwidths, PaperModel, select_bandwidths
-    from nopg.training import CheckpointConfig, TrainingConfig, TrainingResult, load, optimize
+    from nopg.training import TrainingConfig, TrainingResult, load, optimize
 
 __all__ = [
     "Bandwidths",
-    "CheckpointConfig",
     "LocalModel",
     "Monitor",
     "PaperModel",
@@ -61,7 +60,7 @@ _HOMES = {
         "models": ("LocalModel",),
         "monitoring": ("Monitor",),
         "paper": ("Bandwidths", "PaperModel", "select_bandwidths"),
-        "training": ("CheckpointConfig", "TrainingConfig", "TrainingResult", "load", "optimize"),
+        "training": ("TrainingConfig", "TrainingResult", "load", "optimize"),
     }.items()
     for name in names
 }

@@ -29,7 +29,8 @@ import nopg
 from nopg.bundles import open_bundle
 from nopg.errors import SupportWarning
 from nopg.report import policy_report
-from nopg.training import CheckpointConfig, TrainingResult
+from nopg.training import TrainingResult
+from nopg.training._checkpoint import Checkpoint
 
 UPDATES = 60
 SAVING, REPORTING, ENDED = 201, 202, 203
@@ -47,6 +48,7 @@ def tank() -> nopg.Transitions:
 
 def run(folder: Path, note: Callable[[int], object]) -> TrainingResult:
     """Train with a checkpoint after every update, save and report; say how far it has come."""
+    Checkpoint.every = 1
     result = nopg.optimize(
         tank(),
         0.7,
@@ -57,7 +59,7 @@ def run(folder: Path, note: Callable[[int], object]) -> TrainingResult:
             progress=False,
             callbacks=[lambda update: bool(note(update.number))],
         ),
-        checkpoint=CheckpointConfig(folder / "begun", every=1),
+        checkpoint=folder / "begun",
     )
     note(SAVING)
     result.save(folder / "tank", overwrite=True)

@@ -24,6 +24,7 @@ from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError, TrainingInterrupted
 from nopg.policies import MLPPolicy
 from nopg.training import TrainingResult, Update
+from nopg.training._checkpoint import Checkpoint
 
 # Small trainings are rarely significantly better.
 pytestmark = pytest.mark.filterwarnings("ignore::nopg.errors.SupportWarning")
@@ -37,7 +38,10 @@ def train(data: Transitions, **settings: Any) -> TrainingResult:
     if settings.get("model", "paper") == "paper":
         usual["bandwidths"] = GRID
     discount = 0.5 if settings.get("model") == "local" else 0.9  # short rollouts
-    return nopg.optimize(data, discount, **configured(**{**usual, **settings}))
+    every = settings.pop("every", Checkpoint.every)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Checkpoint, "every", every)
+        return nopg.optimize(data, discount, **configured(**{**usual, **settings}))
 
 
 def assert_same(one: TrainingResult, other: TrainingResult, *, rtol: float = 1e-9) -> None:
@@ -111,7 +115,7 @@ def test_a_resumed_training_ends_as_if_it_had_not_stopped(
             train(grid, checkpoint=path, every=1, callbacks=[killed_at(number)], **settings)
         again = train(
             grid,
-            resume=path,
+            checkpoint=path,
             callbacks=[lambda update, heard=heard: heard.append(update.number)],
             **settings,
         )
@@ -132,7 +136,7 @@ def test_a_checkpoint_is_written_at_the_start_every_k_updates_and_at_the_end(
 def test_a_training_that_has_ended_is_not_trained_further(grid: Transitions, tmp_path: Path) -> None:
     path = tmp_path / "run"
     first = train(grid, checkpoint=path, callbacks=[lambda update: update.number == 2])
-    again = train(grid, resume=path, callbacks=[lambda _: pytest.fail("there was another update")])
+    again = train(grid, checkpoint=path, callbacks=[lambda _: pytest.fail("there was another update")])
     assert len(first.history) == 2
     assert again.history == first.history
     assert_same(again, first)
@@ -146,7 +150,7 @@ def test_a_policy_that_was_passed_in_is_resumed(grid: Transitions, tmp_path: Pat
     plain, mine = train(grid, policy=policy_of(grid, 0)), policy_of(grid, 0)
     with pytest.raises(TrainingInterrupted):
         train(grid, policy=policy_of(grid, 0), checkpoint=tmp_path / "run", callbacks=[press_at(2)])
-    again = train(grid, policy=mine, resume=tmp_path / "run")
+    again = train(grid, policy=mine, checkpoint=tmp_path / "run")
     assert again.policy.policy is mine
     assert_same(again, plain)
 
@@ -158,9 +162,11 @@ def test_another_policy_is_refused_and_not_replaced(grid: Transitions, tmp_path:
     other = policy_of(grid, 1)
     before = {name: part.clone() for name, part in other.state_dict().items()}
     with pytest.raises(ArgumentError, match="a checkpoint of another training"):
-        train(grid, policy=other, resume=path)
+        train(grid, policy=other, checkpoint=path)
     assert all(torch.equal(part, before[name]) for name, part in other.state_dict().items())
-    assert_same(train(grid, policy=policy_of(grid, 0), resume=path), train(grid, policy=policy_of(grid, 0)))
+    assert_same(
+        train(grid, policy=policy_of(grid, 0), checkpoint=path), train(grid, policy=policy_of(grid, 0))
+    )
 
 
 # What is no checkpoint of this training.
@@ -185,21 +191,13 @@ def test_a_checkpoint_of_another_training_is_refused(
     grid: Transitions, begun: Path, setting: dict[str, Any]
 ) -> None:
     with pytest.raises(ArgumentError, match="begun is a checkpoint of another training: data, settings or"):
-        train(grid, resume=begun, **setting)
+        train(grid, checkpoint=begun, **setting)
     with pytest.raises(ArgumentError, match="another training"):
-        train(grid.take(torch.arange(127)), resume=begun)
+        train(grid.take(torch.arange(127)), checkpoint=begun)
 
 
 def test_numbers_of_numpy_are_the_same_settings(grid: Transitions, begun: Path) -> None:
-    assert len(train(grid, resume=begun, updates=np.int64(UPDATES), seed=np.int64(0)).history) == UPDATES
-
-
-def test_resume_needs_a_checkpoint(grid: Transitions, tmp_path: Path) -> None:
-    for path in (tmp_path / "none", tmp_path / "not" / "there"):
-        with pytest.raises(ArgumentError, match=r"no checkpoint '.*' to resume from; checkpoint='"):
-            train(grid, resume=path)
-    with pytest.raises(ArgumentError, match="every is 0; give at least 1 update"):
-        train(grid, checkpoint=tmp_path / "run", every=0)
+    assert len(train(grid, checkpoint=begun, updates=np.int64(UPDATES), seed=np.int64(0)).history) == UPDATES
 
 
 class Hostile:
@@ -252,7 +250,7 @@ def test_what_cannot_be_used_is_named_and_says_what_to_do(
 ) -> None:
     DAMAGES[damage](begun)
     with pytest.raises(DataError, match=r"(?s)begun is no checkpoint that can be used \(.*\); delete"):
-        train(grid, resume=begun)
+        train(grid, checkpoint=begun)
 
 
 # Ctrl-C.
@@ -271,7 +269,7 @@ def test_ctrl_c_ends_the_training_after_the_update_with_a_checkpoint(
     assert updates_in(path) == 3
     assert "Ctrl-C again stops it now" in caplog.text
     assert signal.getsignal(signal.SIGINT) is before
-    assert_same(train(grid, resume=path), train(grid))
+    assert_same(train(grid, checkpoint=path), train(grid))
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
 
 

@@ -1,6 +1,6 @@
 import logging
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -8,13 +8,14 @@ import torch
 
 import nopg
 from flat_settings import configured
+from models.test_local_model import linear_log
 from nopg import Bandwidths
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_grid, simulate
 from nopg.errors import ArgumentError, DataError, ObservationError, SupportWarning
 from nopg.paper import PaperSolution
-from nopg.policies import GaussianMLPPolicy, LinearPolicy, MLPPolicy
+from nopg.policies import Deterministic, GaussianMLPPolicy, LinearPolicy, MLPPolicy
 from nopg.training import Update
 
 HANGING = [np.pi, 0.0]
@@ -173,7 +174,11 @@ def test_a_training_prints_nothing_into_a_log(
         ({"model": "linear"}, "no model 'linear'"),
         ({"model": "paper", "prior_mass": -1.0}, r"prior_mass is -1\.0"),
         ({"policy": LinearPolicy(torch.zeros(2, 3))}, "the policy has 2 actions, the data have 1"),
-        ({"policy": torch.nn.Linear(3, 1)}, "a Linear is not a policy of nopg; derive its class from"),
+        (
+            {"policy": torch.nn.Linear(3, 1)},
+            r"a Linear is not a policy of nopg; .* wrap it in .* nopg.policies.Deterministic: with "
+            r"num_actions, and mode\(features\)",
+        ),
         ({"start": "warm"}, "there is no start 'warm'; choose 'auto' or 'given'"),
     ],
 )
@@ -189,6 +194,40 @@ def test_gaussian_policies_train_on_the_papers_model(grid: Transitions) -> None:
     result = nopg.optimize(grid, 0.9, policy="gaussian", **configured(**PAPER, updates=5))
     assert result.expected_return > result.history[0].expected_return
     assert isinstance(result.policy.policy, GaussianMLPPolicy)
+
+
+class Wrapped(Deterministic):
+    """What the message on a plain module says to write."""
+
+    num_actions = 1
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def mode(self, features: torch.Tensor) -> torch.Tensor:
+        return cast(torch.Tensor, self.module(features))
+
+
+def test_a_wrapped_module_is_trained_in_place(grid: Transitions) -> None:
+    module = torch.nn.Linear(3, 1, dtype=torch.float64)
+    before = module.weight.detach().clone()
+    result = nopg.optimize(grid, 0.9, policy=Wrapped(module), **configured(**PAPER, updates=2))
+    assert not torch.equal(module.weight, before)
+    assert float(result.policy(HANGING)) == float(
+        module(grid.schema.encode(torch.tensor([HANGING]).double()))
+    )
+
+
+def test_a_network_of_another_size_begins_with_the_best_start_too() -> None:
+    data = linear_log(120)
+    policy = MLPPolicy.from_data(
+        data.features, data.actions, hidden=7, linear=True, rng=generator(0, "policy")
+    )
+    result = nopg.optimize(data, 0.9, policy=policy, config=nopg.TrainingConfig(updates=1, progress=False))
+    assert result.start != "initial policy"
+    assert result.policy.policy is policy
+    assert policy.network.hidden.out_features == 7
 
 
 def test_the_return_is_foreseen(result: nopg.TrainingResult) -> None:

@@ -1,7 +1,7 @@
 """Training: from transitions to a certified controller."""
 
 import nopg.paper  # noqa: F401  registers its model
-from nopg.training._config import CheckpointConfig, TrainingConfig
+from nopg.training._config import TrainingConfig
 from nopg.training._constraints import Constraint, ConstraintResult
 from nopg.training._controller import Controller
 from nopg.training._optimize import optimize
@@ -13,7 +13,6 @@ from nopg.training._sensitivity import Deviation, GainCurve
 __all__ = [
     "CSVLogger",
     "Callback",
-    "CheckpointConfig",
     "Constraint",
     "ConstraintResult",
     "Controller",

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, is_dataclass
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -22,7 +22,7 @@ from nopg.data import Transitions
 from nopg.errors import ArgumentError, DataError
 from nopg.models._local_model import ModelConfig
 from nopg.policies import Policy
-from nopg.training._config import CheckpointConfig, TrainingConfig
+from nopg.training._config import TrainingConfig
 from nopg.training._reports import Update
 
 _FORMAT = 5
@@ -37,31 +37,21 @@ class Checkpoint:
     """The file with the policy, Adam, the estimator and the updates of one training.
 
     Args:
-        config: Where it is, and how often it is written.
+        path: A training that finds its own checkpoint there goes on from it.
         run: Hash of data and settings; the checkpoint of another run is refused.
+
+    Attributes:
+        every: Updates between two writes.
     """
 
-    def __init__(self, config: CheckpointConfig, run: str) -> None:
-        self.path, self.every = Path(config.path), int(config.every)
+    every: ClassVar[int] = 20
+
+    def __init__(self, path: str | os.PathLike[str], run: str) -> None:
+        self.path = Path(path)
         self._state: dict[str, Any] = {"format": _FORMAT, "run": run}
         self._saved: dict[str, torch.Tensor] | None = None
         if self.path.exists():
             self._read()
-        elif config.resume:
-            raise ArgumentError(
-                f"there is no checkpoint {str(self.path)!r} to resume from; checkpoint={str(self.path)!r} "
-                "begins a training there"
-            )
-
-    @classmethod
-    def of(
-        cls, config: CheckpointConfig | str | os.PathLike[str] | None, data: Transitions, **settings: Any
-    ) -> Checkpoint | None:
-        """Return the checkpoint of a training, if one is asked for; see `run_fingerprint`."""
-        if config is None:
-            return None
-        config = config if isinstance(config, CheckpointConfig) else CheckpointConfig(config)
-        return cls(config, run_fingerprint(data, **settings))
 
     def _read(self) -> None:
         from safetensors import SafetensorError, safe_open

@@ -1,8 +1,7 @@
-"""Settings of a training and of its checkpoints."""
+"""Settings of a training."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -44,25 +43,3 @@ class TrainingConfig:
             )
         if self.start not in {"auto", "given"}:
             raise ArgumentError(f"there is no start {self.start!r}; choose 'auto' or 'given'")
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointConfig:
-    """Where and how often a training leaves a checkpoint.
-
-    Attributes:
-        path: Of the file. A training that finds its own checkpoint there goes on from it. The first Ctrl-C
-            ends the training after an update, with a checkpoint, by `TrainingInterrupted`; the second one at
-            once.
-        every: Updates between two writes.
-        resume: Whether there must be a checkpoint already. Data and settings must be those it was begun with;
-            where it computes, and how much memory it may take, may change.
-    """
-
-    path: str | os.PathLike[str]
-    every: int = 20
-    resume: bool = False
-
-    def __post_init__(self) -> None:
-        if not (is_number(self.every) and self.every >= 1):
-            raise ArgumentError(f"every is {self.every!r}; give at least 1 update between checkpoints")

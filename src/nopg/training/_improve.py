@@ -44,16 +44,8 @@ def improve(
 ) -> tuple[tuple[Update, ...], tuple[ConstraintResult, ...]]:
     """Improve a policy in place; return its updates, and what came of each limit.
 
-    Of start and end one is chosen. Gradients are stochastic, of paths through all rows and halves.
-
-    Args:
-        policy: At its start.
-        evaluator: Of the problem.
-        start: The assessment of the policy as it is.
-        config: With the number of updates.
-        constraints: Limits to keep.
-        checkpoint: Where to go on, and where to leave checkpoints.
-        note: Receives lines about what is done.
+    Of the start, as assessed, and the end one is chosen. Gradients are stochastic, of paths through all rows
+    and halves. `note` receives lines about what is done.
     """
     parameters, paths = copy.deepcopy(policy.state_dict()), start.paths
     problem = choose_horizon(evaluator.problem, policy, paths)
@@ -104,13 +96,8 @@ def improve_by_candidates(
 ) -> int:
     """Improve a policy in place where a gradient through a rounding cannot; return the rounds that gained.
 
-    In a round every candidate is tried for one step at the nodes and the visited states, and the best ones
-    are imitated. A round that is not chosen is undone and is the last.
-
-    Args:
-        policy: Changed in place.
-        evaluator: Compares policies.
-        within: The problem of the ascent.
+    In a round every candidate is tried for one step at the nodes of a problem and the visited states, and the
+    best ones are imitated. A round that is not chosen is undone and is the last.
     """
     last = evaluator.assess(policy, parts=PARTS)
     for number in range(_ROUNDS):

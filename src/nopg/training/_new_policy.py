@@ -44,8 +44,9 @@ def with_derived(
     """Return the data with the columns that a structure and limits of rates need, and the policy on them."""
     if not isinstance(policy, (Policy, ControlStructure, Formulas, str)):
         raise ArgumentError(
-            f"a {type(policy).__name__} is not a policy of nopg; derive its class from "
-            "nopg.policies.Deterministic and give it num_actions and mode(features)"
+            f"a {type(policy).__name__} is not a policy of nopg; derive its class from, or wrap it in one "
+            "that derives from, nopg.policies.Deterministic: with num_actions, and mode(features) for the "
+            "action at data.schema.encode(states)"
         )
     if isinstance(policy, str) and policy not in NETWORKS:
         if policy not in get_args(Kind):

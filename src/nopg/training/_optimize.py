@@ -24,8 +24,8 @@ from nopg.models._local_model import LocalModelConfig, ModelConfig
 from nopg.models._log_summary import LogSummary
 from nopg.policies import Formulas, Policy
 from nopg.training._ascent import ascend
-from nopg.training._checkpoint import Checkpoint
-from nopg.training._config import CheckpointConfig, TrainingConfig
+from nopg.training._checkpoint import Checkpoint, run_fingerprint
+from nopg.training._config import TrainingConfig
 from nopg.training._constraints import Constraint, cost_columns
 from nopg.training._controller import Controller
 from nopg.training._improve import improve, solution_under
@@ -61,7 +61,7 @@ def optimize(
     constraints: Sequence[Constraint] = (),
     rates: Mapping[str, float] | None = None,
     config: TrainingConfig | None = None,
-    checkpoint: CheckpointConfig | str | os.PathLike[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> TrainingResult:
     """Train a controller from logged transitions; only the discount has to be given.
 
@@ -90,16 +90,19 @@ def optimize(
         rates: Largest change of an action from row to row, by name, in the unit of the action. The action
             before becomes a column of the data, and the controller keeps the limit wherever it runs.
         config: Settings of the training: updates, learning rate, seed, start, callbacks, progress.
-        checkpoint: A file for checkpoints, or a `CheckpointConfig`.
+        checkpoint: A file that is written every 20 updates. A training that finds its own checkpoint there
+            goes on from it. The first Ctrl-C ends the training after an update, with a checkpoint, by
+            `TrainingInterrupted`; the second one at once.
     """
     gamma, settings = check_discount(discount), ControlProblem.config(model)
     config, limits = config or TrainingConfig(), dict(rates or {})
     data, settings, wanted = _prepared(data, settings, policy, starts=initial_states, rates=limits)
     _warn(f"{one.what}. {one.advice}" for one in [many_columns(data.schema)] if one)
     costs = _costs(constraints, data, settings, checkpoint)
-    resumed = Checkpoint.of(
-        checkpoint, data, model=settings, training=config, policy=wanted, discount=gamma, rates=limits
-    )
+    resumed = None
+    if checkpoint is not None:
+        identity = {"policy": wanted, "discount": gamma, "rates": limits}
+        resumed = Checkpoint(checkpoint, run_fingerprint(data, model=settings, training=config, **identity))
 
     line = ProgressLine(visible=config.progress)
     line.note(f"fitting the model to {len(data):,} rows")
@@ -112,13 +115,12 @@ def optimize(
     config = replace(config, updates=updates, callbacks=(*config.callbacks, line))
     within = problem.model.action_limits if isinstance(problem, MultistepProblem) else None
     actor = build_policy(wanted, data, config.seed, limits=within, rates=limits)
-    controller = Controller(actor, data.schema)
 
     if not isinstance(problem, MultistepProblem):  # the paper's algorithm
         history = ascend(problem.estimator(), actor, config, checkpoint=resumed, stop=stop)
         line.close()
         solution = problem.solve(actor, seed=config.seed)
-        return made(controller, solution, history=history, start=INITIAL_POLICY)
+        return made(Controller(actor, data.schema), solution, history=history, start=INITIAL_POLICY)
 
     evaluator = OfflineEvaluator.of(problem)
     training = evaluator.at_further_set_points()
@@ -132,7 +134,7 @@ def optimize(
     )
     line.stage("judging the controller by all rows and halves of the log")
     simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
-    judged = judge(training, controller, laws, simple)
+    judged = judge(training, Controller(actor, data.schema), laws, simple)
     judged = judged if training is evaluator else judged.assessed_by(evaluator)
     _warn(doubts_of(judged))
     start = f"{judged.kept} (kept: no network is better with 90 % probability)" if judged.kept else start

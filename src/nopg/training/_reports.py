@@ -41,12 +41,6 @@ class Update:
     products: int
     seconds: float = field(default=0.0, compare=False)
 
-    @property
-    def metrics(self) -> dict[str, float]:
-        """What changes from update to update, by name, for logs."""
-        names = ("expected_return", "gradient_norm", "unknown_mass", "products", "seconds")
-        return {name: getattr(self, name) for name in names}
-
 
 Callback = Callable[[Update], bool | None]
 """Called after every update; returning True stops the training."""
@@ -87,7 +81,8 @@ class CSVLogger:
             kept = [row for row in rows[:-1] if int(row.partition(",")[0]) < update.number]
             self.path.write_text("\n".join([self._HEADER, *kept, ""]))
         with self.path.open("a") as stream:
-            stream.write(",".join(map(str, (update.number, *update.metrics.values()))) + "\n")
+            values = [str(getattr(update, name)) for name in self._HEADER.split(",")]
+            stream.write(",".join(values) + "\n")
         self._last = update.number
 
 
