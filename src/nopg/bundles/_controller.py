@@ -16,10 +16,7 @@ from nopg.bundles._fields import Fields
 from nopg.bundles._policies import Arrays, Policy, read_policy
 from nopg.errors import ArgumentError, BundleError, DataError
 
-CONTROLLER = "controller"
-"""The name of its group."""
-
-_MOST_PARTS = 1_000
+CONTROLLER = "controller"  # the name of its group
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,6 @@ def _support(fields: Fields, arrays: Arrays, columns: Columns) -> Support:
     names = (*columns.states, *columns.actions)
     periods, d = np.array([columns.angles.get(name, 0.0) for name in names]), len(names)
     num_charts, num_fits = fields.integer("charts"), fields.integer("fits")
-    arrays.require(max(num_charts, num_fits) <= _MOST_PARTS, "too many parts")
     low, high = (arrays.take(name, d, finite=False) for name in ("low", "high"))
     margin, slope = arrays.take("margin", d), fields.number("slope")
     arrays.require((low <= high).all() and (margin > 0).all(), "a logged range in the wrong order")

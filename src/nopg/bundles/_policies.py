@@ -17,8 +17,7 @@ from nopg.bundles._fields import Fields
 from nopg.errors import ArgumentError
 
 Numbers = npt.NDArray[np.float64]
-Range = tuple[Numbers, Numbers]
-"""Lowest and highest actions, both (d_a,)."""
+Range = tuple[Numbers, Numbers]  # lowest and highest actions, both (d_a,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +164,10 @@ class Arrays:
         return self._left.get(name, np.zeros(0)).shape or (0,)
 
     def require(self, fits: object, what: str) -> None:
-        """Refuse the arrays unless they fit."""
         if not fits:
             raise ArgumentError(f"the {self._what} has {what}")
 
     def end(self) -> None:
-        """Refuse arrays that nobody took."""
         self.require(not self._left, f"arrays that are not known: {sorted(self._left)}")
 
 

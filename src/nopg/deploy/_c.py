@@ -20,13 +20,12 @@ from nopg._expressions import KINDS, Operation
 from nopg._files import write_files
 from nopg._support import BLENDED, TINY, ChartSupport, FirstFeatures, FitVariance
 from nopg._version import __version__
-from nopg.bundles._policies import Formulas, Linear, Part, Policy
-from nopg.deploy._embedding import Embedding, Numbers
+from nopg.bundles._policies import Formulas, Linear, Numbers, Part, Policy
+from nopg.deploy._controller import Embedding
 from nopg.deploy._guard import GuardedController
 from nopg.errors import ArgumentError
 
-CORE = "nopg_core.c"
-"""The name of the step beside the numbers."""
+CORE = "nopg_core.c"  # the step beside the numbers
 
 _NO_FIT = FitVariance(FirstFeatures(np.zeros(0, np.int64), *np.zeros((2, 0))), *np.zeros((2, 0)))
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from nopg._checks import is_number
 from nopg._stream import StateStream, as_numbers
-from nopg.bundles._policies import read_only
+from nopg.bundles._policies import Numbers, read_only
 from nopg.deploy._controller import RuntimeController
-from nopg.deploy._embedding import Numbers
 from nopg.errors import ArgumentError, NoActionError, ObservationError
 
 Fallback = Callable[[Numbers], npt.ArrayLike]
@@ -207,8 +206,9 @@ class GuardedController:
         """
         if not self._lock.acquire(blocking=False):
             raise ArgumentError("act was called during another call of it; use one guard per control loop")
+        times = (one if is_number(one) and math.isfinite(one) else None for one in (time, now))
         try:
-            return self._act(observation, applied, _finite_time(time), _finite_time(now))
+            return self._act(observation, applied, *times)
         finally:
             self._lock.release()
 
@@ -313,7 +313,3 @@ class GuardedController:
         if action is None or action.shape != self.low.shape:
             return None
         return action.copy() if np.isfinite(action).all() else np.full(len(action), np.nan)
-
-
-def _finite_time(time: float | None) -> float | None:
-    return time if is_number(time) and math.isfinite(time) else None

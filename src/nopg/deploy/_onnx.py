@@ -18,9 +18,8 @@ from nopg._derived import Memory, StateStep, has_memory
 from nopg._files import plain_values, write_files
 from nopg._support import BLENDED, TINY, ChartSupport, FitVariance, Support
 from nopg._version import __version__
-from nopg.bundles._policies import Formulas, Linear, Part, Policy
-from nopg.deploy._controller import RuntimeController
-from nopg.deploy._embedding import COSINE, PLAIN, Embedding, Numbers
+from nopg.bundles._policies import Formulas, Linear, Numbers, Part, Policy
+from nopg.deploy._controller import COSINE, PLAIN, Embedding, RuntimeController
 from nopg.errors import ExportError, MissingExtraError
 
 _OPSET, _IR = 18, 9
@@ -279,8 +278,8 @@ class _Graph:
         for fit in support.fits:
             value = value + self.fit(fit, inputs) if len(fit.center) else value
         shapes = [self.charts(one, inputs) for one in support.charts]
-        for one in [self.add("Max", *shapes)] if shapes else []:
-            value = value + one
+        if shapes:
+            value = value + self.add("Max", *shapes)
         for one in shapes:  # NaN stays NaN
             value = value + one * 0.0
         odds = value * support.slope + support.inside
