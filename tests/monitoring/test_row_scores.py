@@ -6,6 +6,7 @@ import torch
 
 from nopg import LocalModel, Transitions
 from nopg._seeding import generator
+from nopg.monitoring import _run
 from nopg.monitoring._scores import Scorer
 
 
@@ -77,3 +78,16 @@ def test_a_fault_of_size_one_shows_as_the_model_says() -> None:
     assert gain * scores.scale[:, 0] == pytest.approx(data.actions[:, 0].numpy(), abs=0.15)  # s′ = .9s + a
     assert sensor * scores.scale[:, 0] == pytest.approx(0.1, abs=0.05)
     assert (scores.shifts[:, 2:, 1] == 0).all()  # the reward is computed from commands and measurements
+
+
+def test_of_a_long_run_the_last_rows_are_kept_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run, "_MOST_KEPT", 1_000)
+    run, count = _run.Rows(), 0
+    for more in np.random.default_rng(0).integers(1, 60, 100).tolist():
+        step = np.arange(count, count + more)
+        run.append(step=step, pair=np.stack([step, -step], axis=1))
+        count += more
+        assert len(run) == count - run.dropped >= min(count, 470)
+        assert run["step"].tolist() == list(range(run.dropped, count))
+        assert (run["pair"][:, 1] == -run["step"]).all()
+    assert run.dropped > 0

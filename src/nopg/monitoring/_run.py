@@ -68,21 +68,17 @@ def predicted_outside(result: TrainingResult, scorer: Scorer) -> float:
     return float(scorer.score(rows).outside.mean())
 
 
-def stretches(linked: npt.NDArray[np.bool_], length: int) -> list[tuple[int, int]]:
-    """Return begin and end of sequences of rows, cut into stretches of a length."""
-    edges = np.unique([0, *np.flatnonzero(~linked), len(linked)]).tolist()
-    return [(k, min(k + length, end)) for begin, end in pairwise(edges) for k in range(begin, end, length)]
-
-
 def check_return(evaluator: OfflineEvaluator, law: PolicyLaw, run: Rows, begin: int = 0) -> Facts | None:
     """Return measured and predicted returns of rows from `begin` on; None if they are too few."""
     gamma = evaluator.discount
     length = min(max(math.ceil(math.log(_TAIL) / math.log(gamma)) if gamma > 0 else 0, 5), _LONGEST)
     ended, enough = run["terminated"], max(_SHORTEST * length, 5)
+    edges = np.unique([0, *np.flatnonzero(~run["linked"]), len(run)]).tolist()
     used = [
-        (first, end)
-        for first, end in stretches(run["linked"], length)
-        if first >= begin and (end - first >= enough or ended[end - 1])
+        (first, min(first + length, last))
+        for start, last in pairwise(edges)
+        for first in range(start, last, length)
+        if first >= begin and (last - first >= enough or ended[last - 1])
     ][-_MOST_STRETCHES:]
     if not used:
         return None

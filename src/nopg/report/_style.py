@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,11 +38,6 @@ class Picture:
     figure: Figure
     table: Mapping[str, FloatArray]
     text: str
-
-    def thinned(self, cells: int) -> Mapping[str, FloatArray]:
-        """Return every k-th row of the table, so that it has at most so many cells."""
-        every = max(math.ceil(sum(map(len, self.table.values())) / cells), 1)
-        return {name: column[::every] for name, column in self.table.items()}
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -95,7 +89,7 @@ def csv_table(columns: Mapping[str, FloatArray], digits: int | None = None) -> s
     """Return columns by name as CSV; NaN is empty, and a quote precedes a name that looks like a formula.
 
     Example:
-        >>> print(csv_table({"=level": np.array([-1.0, math.nan])}), end="")
+        >>> print(csv_table({"=level": np.array([-1.0, np.nan])}), end="")
         '=level
         -1.0
         ""
