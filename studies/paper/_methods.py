@@ -13,8 +13,8 @@ from nopg import PaperModel, TrainingConfig
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.errors import SolverError
-from nopg.policies import ActionRange, GaussianMLPPolicy, MLPPolicy, Policy, Standardizer
-from nopg.policies._networks import MLP
+from nopg.policies import GaussianMLPPolicy, MLPPolicy, Policy
+from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.training import Controller, Update, optimize
 from nopg.training._ascent import ascend
 from studies.baselines import PWIS, Snapshot, train_offline_ddpg, train_online_ddpg

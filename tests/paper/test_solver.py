@@ -7,8 +7,8 @@ from scipy import sparse
 
 from nopg._typing import FloatArray
 from nopg.errors import SolverError
-from nopg.paper import Resolvent, Solver
 from nopg.paper import _solver as solver_module
+from nopg.paper._solver import Resolvent, Solver
 
 
 def rational(x: FloatArray) -> Any:

@@ -14,17 +14,15 @@ from hypothesis import strategies as st
 from nopg._seeding import generator
 from nopg.errors import ArgumentError
 from nopg.policies import (
-    ActionRange,
     GaussianMLPPolicy,
     GaussianPolicy,
     LinearPolicy,
     MLPPolicy,
     Policy,
-    Standardizer,
     check_policy,
 )
 from nopg.policies._imitation import imitate
-from nopg.policies._networks import MLP
+from nopg.policies._networks import MLP, ActionRange, Standardizer
 from nopg.policies._policy import policy_gradient
 
 NUM_FEATURES, NUM_ACTIONS = 3, 2

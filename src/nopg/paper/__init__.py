@@ -5,22 +5,17 @@ In the order of reading: `_config` and `_selection` (h), `_model` (ε), `_equati
 """
 
 from nopg.paper._config import Bandwidths, PaperModelConfig
-from nopg.paper._equation import Equation, PaperSolution
+from nopg.paper._equation import PaperSolution
 from nopg.paper._model import PaperModel
 from nopg.paper._problem import NOPG, PaperProblem
 from nopg.paper._selection import select_bandwidths
-from nopg.paper._solver import Resolvent, SolvedSystem, Solver
 
 __all__ = [
     "NOPG",
     "Bandwidths",
-    "Equation",
     "PaperModel",
     "PaperModelConfig",
     "PaperProblem",
     "PaperSolution",
-    "Resolvent",
-    "SolvedSystem",
-    "Solver",
     "select_bandwidths",
 ]

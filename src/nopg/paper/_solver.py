@@ -33,36 +33,22 @@ _LIMITS = np.finfo(np.float64)
 
 @dataclass(frozen=True, slots=True)
 class SolvedSystem:
-    """A solution of Λx = b with its certificate.
+    """A solution of Λx = b with its certificate."""
 
-    Attributes:
-        value: x, shape (n,).
-        num_steps: Steps of the iteration; 0 for a direct solve.
-        residual: ‖b − Λx‖, in the maximum norm for Λ and the sum norm for Λᵀ.
-        error_bound: A proven bound on ‖x − x*‖ in the same norm.
-        converged: Whether the residual reached the requested tolerance.
-    """
-
-    value: FloatArray
-    num_steps: int
-    residual: float
-    error_bound: float
-    converged: bool
+    value: FloatArray  # x, shape (n,)
+    num_steps: int  # Steps of the iteration; 0 for a direct solve
+    residual: float  # ‖b − Λx‖, in the maximum norm for Λ and the sum norm for Λᵀ
+    error_bound: float  # A proven bound on ‖x − x*‖ in the same norm
+    converged: bool  # Whether the residual reached the requested tolerance
 
 
 @dataclass(frozen=True)
 class Resolvent:
-    """Λ = I − γP, or its transpose.
+    """Λ = I − γP, or its transpose."""
 
-    Attributes:
-        P: Non-negative, with row sums of at most 1.
-        discount: γ in [0, 1).
-        transposed: Whether this is Λᵀ.
-    """
-
-    P: sparse.csr_array
-    discount: float
-    transposed: bool = False
+    P: sparse.csr_array  # Non-negative, with row sums of at most 1
+    discount: float  # γ in [0, 1)
+    transposed: bool = False  # Whether this is Λᵀ
 
     @cached_property
     def T(self) -> Resolvent:

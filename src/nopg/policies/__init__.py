@@ -3,11 +3,9 @@
 from nopg.policies._deterministic import DeviationPolicy, LinearPolicy, MLPPolicy, QuantizedPolicy
 from nopg.policies._formula import ControlStructure, FormulaPolicy, Formulas
 from nopg.policies._gaussian import GaussianMLPPolicy, GaussianPolicy
-from nopg.policies._networks import ActionRange, Standardizer
 from nopg.policies._policy import Deterministic, Policy, check_policy
 
 __all__ = [
-    "ActionRange",
     "ControlStructure",
     "Deterministic",
     "DeviationPolicy",
@@ -19,6 +17,5 @@ __all__ = [
     "MLPPolicy",
     "Policy",
     "QuantizedPolicy",
-    "Standardizer",
     "check_policy",
 ]
