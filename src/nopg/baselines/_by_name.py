@@ -28,7 +28,7 @@ def cloned(data: Transitions, *, seed: int = 0) -> MLPPolicy:
     rng = generator(seed, "cloning")
     policy = MLPPolicy.from_data(data.features, data.actions, rng=rng, linear=True)
     rows = torch.randperm(len(data), generator=rng)[:_MOST_ROWS]
-    weights = torch.ones(len(rows), dtype=torch.float64) if data.weights is None else data.weights[rows]
+    weights = None if data.weights is None else data.weights[rows]
     imitate(policy, data.features[rows], data.actions[rows], weights, steps=_STEPS)
     return policy
 

@@ -149,8 +149,18 @@ class CartPole(Environment):
         """Return the states (m, 4) at the next action."""
         position, angle, velocity, spin = states.unbind(-1)
         (voltage,) = self.applied(actions).unbind(-1)
-        acceleration, angular = self._accelerations(angle, velocity, spin, voltage)
-        dt = 1 / self.rate
+        moment = self.pole_mass * self.pole_length  # m_p l
+        inertia = self.pole_length**2 * self.pole_mass / 3  # J_p, of a uniform rod about its centre
+        force = self.force_per_volt * (voltage - self.back_emf * velocity)
+
+        cart, pole = self.pole_mass + self.moving_mass, inertia + moment * self.pole_length
+        coupling = -moment * torch.cos(angle)
+        push = force - self.cart_damping * velocity - moment * torch.sin(angle) * spin**2
+        tip = moment * self.gravity * torch.sin(angle) - self.pole_damping * spin
+
+        determinant = cart * pole - coupling**2
+        acceleration = (pole * push - coupling * tip) / determinant
+        angular, dt = (cart * tip - coupling * push) / determinant, 1 / self.rate
         velocity, spin = velocity + dt * acceleration, spin + dt * angular
         position, angle = position + dt * velocity, angle + dt * spin
         return torch.stack([position, angle, velocity, spin], dim=-1)
@@ -164,23 +174,6 @@ class CartPole(Environment):
         """Return booleans (m,): where the pole or the cart is beyond its limit."""
         position, angle = next_states[..., 0], next_states[..., 1]
         return (position.abs() > self.position_limit) | (angle.abs() > self.angle_limit)
-
-    def _accelerations(
-        self, angle: torch.Tensor, velocity: torch.Tensor, spin: torch.Tensor, voltage: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Solve the two equations of motion for the accelerations of cart and pole, each (m,)."""
-        moment = self.pole_mass * self.pole_length  # m_p l
-        inertia = self.pole_length**2 * self.pole_mass / 3  # J_p, of a uniform rod about its centre
-        force = self.force_per_volt * (voltage - self.back_emf * velocity)
-
-        cart, pole = self.pole_mass + self.moving_mass, inertia + moment * self.pole_length
-        coupling = -moment * torch.cos(angle)
-        centrifugal = moment * torch.sin(angle) * spin**2
-        push = force - self.cart_damping * velocity - centrifugal
-        tip = moment * self.gravity * torch.sin(angle) - self.pole_damping * spin
-
-        determinant = cart * pole - coupling**2
-        return (pole * push - coupling * tip) / determinant, (cart * tip - coupling * push) / determinant
 
 
 @final

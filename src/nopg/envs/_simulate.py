@@ -99,20 +99,10 @@ class Trajectories:
         )
 
 
-def dataset(
-    environment: Environment,
-    states: torch.Tensor,
-    actions: torch.Tensor,
-    rewards: torch.Tensor,
-    next_states: torch.Tensor,
-    **others: Any,
-) -> Transitions:
-    """Return transitions with the names and the angles of an environment."""
+def dataset(environment: Environment, *columns: torch.Tensor, **others: Any) -> Transitions:
+    """Return transitions of states, actions, rewards and next states with the names of an environment."""
     return Transitions.from_arrays(
-        states,
-        actions,
-        rewards,
-        next_states,
+        *columns,
         state_names=environment.state_names,
         action_names=environment.action_names,
         angles=environment.angles,

@@ -28,7 +28,7 @@ def imitate(
     policy: Policy,
     features: torch.Tensor,
     actions: torch.Tensor,
-    weights: torch.Tensor,
+    weights: torch.Tensor | None = None,
     *,
     steps: int = 100,
     runs: torch.Tensor | None = None,
@@ -43,12 +43,13 @@ def imitate(
         policy: Changed in place.
         features: States (m, d_f).
         actions: Target actions, (m, d_a).
-        weights: Weights of the states, (m,).
+        weights: Weights of the states, (m,), one each by default.
         steps: Largest number of iterations.
         runs: For formulas, number of the run of successive logged rows that each state is of, (m,). A
             controller that adds to the action before, as incremental PI does, meets the noise of two rows in
             every error; errors are then summed up along runs, where the noise of one is left.
     """
+    weights = torch.ones(len(features), dtype=torch.float64) if weights is None else weights
     if isinstance(policy, FormulaPolicy):
         found = _least_squares(policy, features, actions, weights, steps=steps)
         if runs is None or not _is_differenced(policy, features, actions, runs):

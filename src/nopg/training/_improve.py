@@ -106,7 +106,7 @@ def improve_by_candidates(
         even = torch.linspace(0, len(visited) - 1, min(len(visited), _MOST_STATES)).long()
         states = torch.cat([within.nodes.states, visited[even]])
         features, actions = within.data.schema.encode(states), best_candidates(policy, within, states)
-        imitate(policy.policy, features, actions, torch.ones(len(states)).double(), steps=_STEPS)
+        imitate(policy.policy, features, actions, steps=_STEPS)
         found = evaluator.assess(policy, parts=PARTS)
         if evaluator.choose([last, found], parts=PARTS) == 0:
             policy.load_state_dict(before)

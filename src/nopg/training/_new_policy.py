@@ -135,8 +135,7 @@ def build_policy(
             data.schema, wanted.actions, wanted.gains, features=data.features, actions=actions
         )
         if not rollouts:
-            each = torch.ones(len(data), dtype=torch.float64) if weights is None else weights
-            imitate(policy, data.features, data.actions, each)
+            imitate(policy, data.features, data.actions, weights)
     elif wanted == "gaussian":
         policy = GaussianMLPPolicy.from_data(
             data.features, actions, rng=rng, num_action_samples=None, weights=weights
