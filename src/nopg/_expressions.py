@@ -148,6 +148,11 @@ class Expression:
         """Return the text of a part of the tree."""
         return _PLACE.sub(lambda found: f"`{self._quoted[int(found.group(1))]}`", ast.unparse(node))
 
+    @property
+    def affine(self) -> _Affine | None:
+        """The formula as a constant and a factor by column; None where it is not affine in columns."""
+        return self._affine(self.tree)
+
     def affine_parts(self) -> list[_Affine]:
         """Return what squares, magnitudes and other functions are taken of, where it is affine in columns.
 
