@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,8 +109,7 @@ class CellFormat:
         if row == 0:
             return "If it belongs to the heading, keep one line of names and at most one of units"
         return (
-            "Repair it; if it means a missing value, add it to the words for missing values, and give a rule "
-            "for them, such as drop"
+            "Repair it; if it means a missing value, add it to the words for these, with a rule such as drop"
         )
 
 
@@ -237,10 +235,7 @@ def _parsed(
     texts, notes = [str(value).strip() for value in values], tuple[str, ...]()
     series, offsets = pd.Series(texts, dtype=object), [_OFFSET.search(text) for text in texts]
     written = ["" if one is None else one[1] for one in offsets]
-    if all(isinstance(value, datetime) for value in values):
-        dates = pd.to_datetime(pd.Series(values), utc=True)
-        written = ["" if one.tzinfo is None else str(one.utcoffset()) for one in values]
-    elif (form := cells.time_format) is not None:
+    if (form := cells.time_format) is not None:
         try:
             dates = pd.to_datetime(series, format=form, errors="coerce", utc=True)
         except ValueError as error:
@@ -258,9 +253,8 @@ def _parsed(
         dates = pd.to_datetime(stated, errors="coerce", utc=True, format="ISO8601")
         if dates.isna().any():
             if _DATE.fullmatch(texts[0]) is None:
-                refuse(
-                    dates.isna(), f", which is neither a number nor a date such as 2024-03-31 12:00; {_ASK}"
-                )
+                what = ", which is neither a number nor a date such as 2024-03-31 12:00"
+                refuse(dates.isna(), f"{what}; {_ASK}")
             dates, order = _dates(series, where, refuse)
             notes = (f"dates such as {texts[0]!r} are read with the {order}",)
     known = {*written}

@@ -142,8 +142,6 @@ def _load(
             use_threads=False,
             fragment_scan_options=ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
         )
-        if len(table) != (declared := int(sizes[used].sum())):
-            raise DataError(f"{source} declares {declared} rows, holds {len(table)}; write it again")
         read, skipped = Table(), first - int(sizes[: used.start].sum())
         for name in names:
             read[name] = plain_column(table.column(name).slice(skipped, end - first), name, source)
