@@ -149,9 +149,8 @@ class Transitions:
         names = name_columns(state_names, action_names, (s.shape[1], a.shape[1]))
         declared: dict[str, Any] = {"angles": angles, "units": units, "bounds": bounds, "levels": levels}
         schema = declared_schema(names, **declared, exogenous=exogenous, interval=interval)
-        starts = None if initial_states is None else as_starts(initial_states, schema)
         data = assemble(rows, schema, finite_rows(rows, names))
-        data = data if starts is None else replace(data, initial_states=starts)
+        data = data if initial_states is None else data.starting_at(initial_states)
         return data if formula is None else data.with_reward(formula)
 
     def __len__(self) -> int:
