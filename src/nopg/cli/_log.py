@@ -32,12 +32,19 @@ _IN_SCHEMA = {"data", "angles", "bounds", "levels", "interval"}
 def read(settings: Mapping[str, Any], *, needs_reward: bool = True) -> Transitions:
     """Return the transitions of a log by settings, see `LOG`; one that needs no reward may have none."""
     columns, reward = _columns(settings), settings.get("reward") or settings.get("cost")
-    later = reward is not None and _names_derived(reward, settings)
-    if reward is not None:
-        columns["reward"] = NO_REWARD if later else reward
-    elif not needs_reward:
-        columns["reward"] = False
-    data = _derived(_read(settings, columns), settings)
+    lags, integrals = settings.get("lags", {}), settings.get("integrals", {})
+    names = ["_lag"] if lags == "auto" else [f"{name}_lag" for name in lags]
+    later = reward and any(name in reward for name in (*names, *integrals))  # of derived columns
+    if reward is not None or not needs_reward:
+        columns["reward"] = NO_REWARD if later else reward or False
+    data = _read(settings, columns)
+    if lags == "auto":
+        from nopg.models import select_lags
+
+        choice = select_lags(data)
+        note(f"lags: {choice}")
+        lags = choice.lags
+    data = data.derive(lags=lags, integrals=integrals)
     data = data.with_reward(reward) if reward and later else data
     if "cost" in settings:
         formula = data.schema.reward
@@ -145,25 +152,6 @@ def _read(settings: Mapping[str, Any], columns: dict[str, Any]) -> Transitions:
 def _paths(settings: Mapping[str, Any]) -> str | list[str]:
     data = settings["data"]
     return data[0] if len(data) == 1 else list(data)
-
-
-def _derived(data: Transitions, settings: Mapping[str, Any]) -> Transitions:
-    """Return the dataset with the columns that follow from others."""
-    lags = settings.get("lags", {})
-    if lags == "auto":
-        from nopg.models import select_lags
-
-        choice = select_lags(data)
-        note(f"lags: {choice}")
-        lags = choice.lags
-    return data.derive(lags=lags, integrals=settings.get("integrals", {}))
-
-
-def _names_derived(formula: str, settings: Mapping[str, Any]) -> bool:
-    """Return whether the formula of a reward names a column that is derived after reading."""
-    lags = settings.get("lags", {})
-    names = ["_lag"] if lags == "auto" else [f"{name}_lag" for name in lags]
-    return any(name in formula for name in (*names, *settings.get("integrals", {})))
 
 
 def kind_of(data: Sequence[str]) -> str:

@@ -96,12 +96,14 @@ def on_clock(
     nothing is missing between them, and the sampling interval in seconds, where it is known.
     """
     method, timed, in_sequence = settings.get("resample"), "times" in log.rows, "next_states" not in log.rows
+    if method not in (None, *get_args(Resample)):
+        raise ArgumentError(f"resample is {method!r}; give one of {', '.join(get_args(Resample))}")
     if method is not None and not in_sequence:
-        raise ArgumentError(
-            "rows with next states of their own cannot be resampled; take those of the next rows: 'shift'"
-        )
+        raise ArgumentError("next states of their own cannot be resampled; take the next rows: 'shift'")
     if method is not None and not timed:
         raise ArgumentError(f"the rows cannot be resampled by {method!r} without a time column; name it")
+    if method is not None and "weights" in log.rows:
+        raise ArgumentError("weighted rows cannot be resampled; leave the weights out")
     if timed or in_sequence:
         log = log.by_episode()
     if timed and in_sequence:
@@ -141,9 +143,8 @@ def _steps(
         advice = "sort the rows by time or, if they are several runs, name the run's column as the episode"
         if abs(back + usual - 3600.0) <= usual:  # an hour less a step
             advice = "is it local time at the end of daylight saving? Export it in UTC or with its offset"
-        raise DataError(
-            f"{log.source}: time runs backwards at {log.source.rows([number])} (by {back:g}); {advice}"
-        )
+        where = f"{log.source}: time runs backwards at {log.source.rows([number])} (by {back:g})"
+        raise DataError(f"{where}; {advice}")
     if not len(forward):
         return declared, none, Repairs()
     median = _shortest(float(np.median(forward)), float(np.abs(log.rows["times"]).max()))
@@ -154,10 +155,8 @@ def _steps(
     irregular = int((np.abs(within - interval) > TOLERANCE * interval).sum())
     if not resampled and irregular > _FEW_IRREGULAR * len(within):
         if abs(interval - median) > TOLERANCE * median:
-            raise ArgumentError(
-                f"interval is {interval:g} s, but the rows of {log.source} are {median:g} s apart; resample "
-                "them by mean or hold, or leave the interval out"
-            )
+            what = f"interval is {interval:g} s, but the rows of {log.source} are {median:g} s apart"
+            raise ArgumentError(f"{what}; resample them by mean or hold, or leave the interval out")
         counts[IRREGULAR] = irregular
     return interval, gaps, Repairs(counts)
 
@@ -211,10 +210,6 @@ def _resample(
     end belongs to the interval that it lies in. Where an interval has no row, the row of the grid before it
     is repeated; where it has rows but no value of a column, that value is missing.
     """
-    if method not in get_args(Resample):
-        raise ArgumentError(f"resample is {method!r}; give one of {', '.join(get_args(Resample))}")
-    if "weights" in log.rows:
-        raise DataError(f"{log.source}: weighted rows cannot be resampled; leave the weights out")
     times, rows = log.rows["times"], len(log.rows["times"])
     fresh = np.insert(~connected | log.ends[:-1], 0, True)
     first, segment = np.flatnonzero(fresh), np.cumsum(fresh) - 1
