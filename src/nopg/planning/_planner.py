@@ -14,7 +14,6 @@ from nopg._typing import ArrayLike, BoolArray, FloatArray, IntArray, as_tensor
 from nopg.bellman import MultistepProblem, Solution
 from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.errors import ArgumentError
-from nopg.models import LocalModel
 from nopg.models._rollout import Rollout, rollout, with_slopes
 
 # Lengths of a step that are tried at once; of equal values the first is taken, which stays.
@@ -91,11 +90,6 @@ class PlanSearch:
     low: FloatArray  # Least actions, shape (d_a,)
     high: FloatArray  # Largest actions, shape (d_a,)
 
-    @property
-    def model(self) -> LocalModel:
-        """The model that plans are followed on."""
-        return self.problem.model
-
     def evaluate(self, states: torch.Tensor, plans: Plans) -> Plans:
         """Return plans as they go from raw states (m, d_s), with their feedback, and their values."""
         return self._follow(states, plans, slopes=False).plans
@@ -125,7 +119,7 @@ class PlanSearch:
         self, states: torch.Tensor, plans: Plans, change: FloatArray | None = None, *, slopes: bool
     ) -> _Followed:
         """Return plans as they go from raw states, changed by (T, m, d_a)."""
-        schema, T = self.model.data.schema, len(plans.actions)
+        schema, T = self.problem.model.data.schema, len(plans.actions)
 
         def act(features: torch.Tensor, t: int) -> torch.Tensor:
             off = schema.difference(torch.as_tensor(plans.states[t]), schema.decode(features)).numpy()
@@ -134,7 +128,7 @@ class PlanSearch:
                 actions = actions + change[t]
             return torch.as_tensor(np.clip(actions, self.low, self.high))
 
-        path = rollout(self.model, act, states, T, slopes=slopes)
+        path = rollout(self.problem.model, act, states, T, slopes=slopes)
         for charge in self.problem.charges:
             path = charge.applied(path, slopes=slopes)
         between = self.problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
@@ -182,12 +176,12 @@ class PlanSearch:
 
     @property
     def _reward_range(self) -> float:
-        return max(self.model.reward_high - self.model.reward_low, np.finfo(np.float64).tiny)
+        return max(self.problem.model.reward_high - self.problem.model.reward_low, np.finfo(np.float64).tiny)
 
     @property
     def _units(self) -> FloatArray:
         """Units of states and actions, shape (d,)."""
-        units: FloatArray = self.model.rows.space.units.numpy()
+        units: FloatArray = self.problem.model.rows.space.units.numpy()
         return units
 
     def _tail_slopes(self, states: torch.Tensor | FloatArray) -> FloatArray:
@@ -202,9 +196,9 @@ class PlanSearch:
         T, m, d_a = path.actions.shape
         d_s = path.states.shape[2]
         x = np.concatenate([path.states[:-1], path.actions], axis=2).reshape(T * m, -1)
-        function = self.model.reward_function
+        function = self.problem.model.reward_function
         if function is None:
-            found = _concave(lambda at: self.model.steps.reward_slopes(at.T).T, x, self._units)
+            found = _concave(lambda at: self.problem.model.steps.reward_slopes(at.T).T, x, self._units)
         else:
             moves = path.slopes[0].transpose(0, 3, 1, 2).reshape(T * m, d_s, -1)
             after = path.states[1:].reshape(T * m, d_s)
@@ -369,9 +363,7 @@ class Planner:
 
     def __call__(self, states: ArrayLike) -> FloatArray | torch.Tensor:
         """Return the first actions (m, d_a) of plans from raw states (m, d_s), or (d_a,) from (d_s,)."""
-        given = as_tensor(states)
-        found = self.plan(given.reshape(-1, self.problem.model.num_states)).actions[0]
-        found = found[0] if given.ndim == 1 else found
+        found = self.controller().act(states)
         return torch.as_tensor(found) if isinstance(states, torch.Tensor) else found
 
     def controller(self) -> PlanningController:
