@@ -73,6 +73,11 @@ REFUSED: dict[str, Any] = {
         "'time' reaches 1.71e.12 s, 5.4e.04 years; state its unit, such as units={'time': 'ms'}",
     ),
     "the present as a word": (dated("2024-01-31 12:00", "now"), TIMED, "'now' at line 3, which is"),
+    "a mean at the end": (
+        "row,level,valve,cost\n" + "".join(f"{k},1.{k},0.{k},1\n" for k in range(8)) + "Mean,1.35,0.35,1\n",
+        {},
+        "line 10 holds 'Mean' in column 'row', where others hold numbers or dates.*delete that line",
+    ),
     "a second header": (HEAD + ROWS + HEAD + ROWS, {}, "'level' holds 'level' at line 5"),
     "newest first": (dated("2024-01-03", "2024-01-02", "2024-01-01"), TIMED, "backwards at line 3.*sort the"),
     "hours of the day alone": (dated("12:00:00", "12:00:01"), TIMED, "neither a number nor a date"),

@@ -31,7 +31,7 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (code
 _SAMPLE_LINES, _SAMPLE = 200, 1 << 22
 # Rows whose texts are in memory at once.
 _BLOCK = 1 << 14
-_LONGEST_UNIT = 20
+_LONGEST_UNIT, _FEW, _DIGIT = 20, 5, re.compile(r"\d")
 _COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DOT = re.compile(r"[+-]?(\d*|\d{1,3}(,\d{3})+)\.\d+([eE][+-]?\d+)?")
 _MAYBE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
@@ -182,8 +182,10 @@ class Header:
                 for name, place in places.items():
                     mark = roles.cells.decimal if name in roles.numbers else None
                     blocks[name].append(_block([row[place] for _, row in block], mark))
+                end = block[-1]
         if not lines:
             raise DataError(f"{self.file}: there are no rows after the header; write at least two")
+        self._check_footer(*end, roles)
         if (self.separator, roles.cells.decimal) != (",", "."):
             notes.append(f"separator {self.separator!r}, decimal mark {roles.cells.decimal!r}")
         if trailing:
@@ -192,6 +194,17 @@ class Header:
             shown = ", ".join(f"{name} in {unit}" for name, unit in units.items())
             notes.append(f"the line after the names is taken as units: {shown or 'none'}")
         return units or {}, np.array(lines), notes
+
+    def _check_footer(self, line: int, row: list[str], roles: Roles) -> None:
+        """Refuse a total at the end: a word in a column that is not read, where all others have digits."""
+        for k, (name, cell) in enumerate(zip(self.names, row, strict=False)):
+            above = [one[k] for number, one in self.sample[1:] if number < line and k < len(one)]
+            is_word = not roles.cells.is_missing(cell) and _DIGIT.search(cell) is None
+            if is_word and name not in roles.needed and len(above) > _FEW and all(map(_DIGIT.search, above)):
+                raise DataError(
+                    f"{self.file}: line {line} holds {cell.strip()!r} in column {name!r}, where others hold "
+                    "numbers or dates; if it is a total, delete that line"
+                )
 
     def _units(self, roles: Roles) -> dict[str, str] | None:
         """Return the units of needed columns if the line after the names holds units, else None.
