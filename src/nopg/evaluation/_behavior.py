@@ -25,13 +25,8 @@ _FEWEST = 3
 class LoggedBehavior(Deterministic):
     """Takes the logged action of one of the five nearest logged states, drawn at each call.
 
-    Copies of a row are one row, of their weight.
-
-    Args:
-        data: The log.
-        widths: Unit of distance of each state feature, shape (d_f,).
-        parts: The same draws are made for so many parts of the states that ask for actions.
-        seed: Seed of the draws.
+    Copies of a row are one row, of their weight. Distances are in `widths` (d_f,) of the state features. The
+    same draws are made for so many parts of the states that ask for actions.
     """
 
     draws = True

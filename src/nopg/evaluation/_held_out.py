@@ -27,16 +27,11 @@ class HeldOutErrors:
     is what a step brings more than predicted, in reward and in the value V of where it leads. Here δ is that
     of logged rows, predicted without their group of episodes, and paths are those of the model: each of their
     states is stood for by the nearest rows.
-
-    Attributes:
-        bias: Σ γᵗδ.
-        by_group: What each group of episodes adds to the bias beyond its share, shape (G,).
-        by_row: What each held-out row adds beyond its share, shape (n,).
     """
 
-    bias: float
-    by_group: FloatArray
-    by_row: FloatArray = field(default_factory=lambda: np.zeros(1))
+    bias: float  # Σ γᵗδ
+    by_group: FloatArray  # what each group of episodes adds beyond its share, (G,)
+    by_row: FloatArray = field(default_factory=lambda: np.zeros(1))  # each held-out row, (n,)
 
     @property
     def standard_error(self) -> float:

@@ -34,21 +34,13 @@ _MOST_STARTS = 200
 
 @dataclass(frozen=True)
 class StartReturns:
-    """What the model of all rows predicts from each start.
-
-    Attributes:
-        starts: All of them, or a draw.
-        returns: Discounted return from each, shape (k,).
-        pessimistic: The same with the unknown value where a path leaves the data, shape (k,).
-        unknown: Discounted share of the paths from each that leaves the data, shape (k,).
-        lost: Share of the paths from each that has left the data at their end, not discounted, shape (k,).
-    """
+    """What the model of all rows predicts from each start: all of them, or a draw of k."""
 
     starts: StartSet
-    returns: torch.Tensor
-    pessimistic: torch.Tensor
-    unknown: torch.Tensor
-    lost: torch.Tensor
+    returns: torch.Tensor  # discounted, (k,)
+    pessimistic: torch.Tensor  # the same with the unknown value where a path leaves the data, (k,)
+    unknown: torch.Tensor  # discounted share of the paths that leaves the data, (k,)
+    lost: torch.Tensor  # share that has left the data at the end of the paths, not discounted, (k,)
 
     @property
     def worst(self) -> torch.Tensor:
@@ -60,39 +52,24 @@ class StartReturns:
 class Paths:
     """Paths of one controller through all parts of a model. Part 0 is all rows, the others are halves.
 
-    Attributes:
-        by_start: What part 0 predicts from all starts, or from more of them than the paths begin in.
-        starts: Those that the paths begin in.
-        returns: Discounted, of every part and path, shape (P, m).
-        pessimistic: The same with the unknown value where a path leaves the data, shape (P, m).
-        states: Raw states of all paths, part after part, shape (T, P·m, d_s).
-        actions: Shape (T, P·m, d_a).
-        rewards: Shape (T, P·m).
-        end_rewards: Discounted size of the reward of the step that ends the task, 0 if none, shape (P, m).
-        costs: Discounted sums of the further columns that the model predicts, shape (k, P, m).
-        going: The share that has not ended before, whatever the data know, shape (T, P·m).
-        stays: The share that has not left the data, whether or not it has ended, shape (T + 1, P·m).
-        last: Raw states that the last step led to, shape (P·m, d_s).
-        goes_on: The share that has not ended after the last step, shape (P·m,).
-        repeats: How often every start is repeated.
-        solution: Of the equation whose values are the tails.
+    There are P parts, and m paths of T steps through each.
     """
 
-    by_start: StartReturns
-    starts: StartSet
-    returns: torch.Tensor
-    pessimistic: torch.Tensor
-    states: torch.Tensor
-    actions: torch.Tensor
-    rewards: torch.Tensor
-    end_rewards: torch.Tensor
-    costs: torch.Tensor
-    going: torch.Tensor
-    stays: torch.Tensor
-    last: torch.Tensor
-    goes_on: torch.Tensor
-    repeats: int
-    solution: MultistepSolution
+    by_start: StartReturns  # by part 0: from all starts, or from more of them than the paths begin in
+    starts: StartSet  # those that the paths begin in
+    returns: torch.Tensor  # discounted, (P, m)
+    pessimistic: torch.Tensor  # the same with the unknown value where a path leaves the data, (P, m)
+    states: torch.Tensor  # raw, part after part, (T, P·m, d_s)
+    actions: torch.Tensor  # (T, P·m, d_a)
+    rewards: torch.Tensor  # (T, P·m)
+    end_rewards: torch.Tensor  # discounted |r| of the step that ends the task, 0 if none, (P, m)
+    costs: torch.Tensor  # discounted sums of the further columns that the model predicts, (k, P, m)
+    going: torch.Tensor  # share that has not ended before, whatever the data know, (T, P·m)
+    stays: torch.Tensor  # share that has not left the data, whether or not it has ended, (T + 1, P·m)
+    last: torch.Tensor  # raw states that the last step led to, (P·m, d_s)
+    goes_on: torch.Tensor  # share that has not ended after the last step, (P·m,)
+    repeats: int  # of every start
+    solution: MultistepSolution  # whose values are the tails
 
     @property
     def weights(self) -> torch.Tensor:

@@ -29,12 +29,7 @@ _LOST = 0.5
 
 
 def doubts_of_log(model: LocalModel, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Return why no prediction from a log is `ok`, whatever the controller.
-
-    Args:
-        model: Fitted to the log.
-        findings: Of `describe`. None may be an `error` beside an `ok`.
-    """
+    """Return why no prediction from the log of a model is `ok`, whatever the controller."""
     found = []
     if fits := model.poor_fits:
         # What is missing biases fits alike in all halves, so the standard error does not show it.
@@ -64,12 +59,7 @@ def doubts_of_log(model: LocalModel, findings: Sequence[Finding]) -> tuple[str, 
 
 
 def lost_starts(found: StartReturns, names: Sequence[str]) -> tuple[float, tuple[str, ...]]:
-    """Return the share of starts that leave the data for good, and the reason that says so.
-
-    Args:
-        found: What is predicted from each start.
-        names: Of the measured columns.
-    """
+    """Return the share of starts that leave the data for good, and the reason that names their columns."""
     lost = found.lost > _LOST
     share = found.starts.mean(lost.double())
     if share == 0.0:
@@ -99,11 +89,6 @@ def untried_actions(paths: Paths, model: LocalModel, names: Sequence[str]) -> tu
     """Return the reason that the log speaks of other actions than a controller takes most of the time.
 
     A fit that is straight within the logged actions says nothing of a bend or a limit beyond them.
-
-    Args:
-        paths: Of the controller.
-        model: Of the log.
-        names: Of the actions.
     """
     weights, found = paths.row_weights, []
     low, high = (torch.as_tensor(end[model.num_states :]) for end in (model.support.low, model.support.high))
@@ -128,16 +113,11 @@ def verdict_of(
     one_group: bool = False,
     findings: Sequence[Finding] = (),
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return the verdict on a prediction, and the reasons why it is not `ok`.
+    """Return the verdict on a prediction by its unknown mass and error, and the reasons why it is not `ok`.
 
-    Args:
-        unknown: The unknown mass.
-        error: Standard error of the model.
-        return_range: Range of the returns that logged rewards allow.
-        doubts: Of the log, and of the controller's paths.
-        lost: Share of the starts that leave the data for good.
-        one_group: Whether the log has a single row, which tells nothing of the error.
-        findings: Of `describe`; what the log cannot tell about an action explains an unknown mass.
+    The error is a share of the range of returns that logged rewards allow. `doubts` are of the log and of the
+    paths, `lost` is the share of starts that leave the data for good, one group a log of a single row. What
+    `findings` of `describe` say about an action explains an unknown mass.
     """
     relative = error / return_range if return_range > 0 and math.isfinite(error) else 0.0
     found = ["a single row gives no estimate of the error"] if one_group else []

@@ -36,15 +36,10 @@ Parts = Mapping[str, Any]
 class Checkpoint:
     """The file with the policy, Adam, the estimator and the updates of one training.
 
-    Args:
-        path: A training that finds its own checkpoint there goes on from it.
-        run: Hash of data and settings; the checkpoint of another run is refused.
-
-    Attributes:
-        every: Updates between two writes.
+    A training goes on from its own checkpoint, by the hash of its data and settings; another's is refused.
     """
 
-    every: ClassVar[int] = 20
+    every: ClassVar[int] = 20  # updates between two writes
 
     def __init__(self, path: str | os.PathLike[str], run: str) -> None:
         self.path = Path(path)

@@ -121,17 +121,9 @@ def cost_columns(constraints: Sequence[Constraint], data: Transitions) -> torch.
 class DualAscent:
     """The gradient of J − Σ λₖ(Cₖ − dₖ), whose prices λ ≥ 0 rise while a limit is exceeded, else fall.
 
-    What a policy earns and costs is predicted along the rollouts that the report shows.
-
-    Args:
-        constraints: The limits.
-        gradient: Of J.
-        evaluator: Follows policies on the same model.
-
-    Attributes:
-        every: Estimates between two changes of the prices.
-        best: Of the policies so far, one that keeps all limits and earns most, else the nearest to them: its
-            rank, its parameters, and what came of each limit.
+    What a policy earns and costs is predicted along the rollouts that the report shows. There are `every`
+    estimates between two changes of the prices. The best of the policies so far, by rank, parameters and what
+    came of each limit, keeps all limits and earns most, else it is the nearest to them.
     """
 
     def __init__(

@@ -18,22 +18,13 @@ _VISIBLE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A controller that was chosen, with the log and least squares + LQR beside it.
+    """A controller that was chosen, with the log and least squares + LQR beside it."""
 
-    Attributes:
-        controller: The one that was trained, or a regulator that took its place.
-        assessment: What the model says of it.
-        logged: What it says of the logged behaviour.
-        kept: Name of that regulator; None where there is none.
-        rival: What the model says of least squares + LQR, if the log has one.
-        lqr: That controller.
-    """
-
-    controller: Controller
+    controller: Controller  # the one that was trained, or a regulator that took its place
     assessment: Assessment
     logged: Assessment
-    kept: str | None = None
-    rival: Assessment | None = None
+    kept: str | None = None  # name of that regulator
+    rival: Assessment | None = None  # of least squares + LQR, if the log has one
     lqr: Controller | Regulator | None = None
 
     def assessed_by(self, evaluator: OfflineEvaluator) -> Judgement:
@@ -50,13 +41,9 @@ def judge(
     laws: Sequence[tuple[str, Regulator]],
     rates: Mapping[str, float] | None,
 ) -> Judgement:
-    """Return the choice between a trained controller and regulators, all assessed on one model.
+    """Return the choice between a trained controller and regulators by name, the simplest first.
 
-    Args:
-        evaluator: Of that model.
-        trained: The controller.
-        laws: Regulators by name, the simplest first.
-        rates: Limits that a regulator in its place has to keep; None where none may take it.
+    With `rates`, limits that it has to keep, a regulator may take the place of the controller.
     """
     found, logged, data = evaluator.assess(trained), evaluator.logged(), evaluator.data
     if rates is None and isinstance(trained.policy, DeviationPolicy):

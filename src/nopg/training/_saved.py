@@ -185,32 +185,27 @@ def _problem(bundle: Bundle, schema: Schema) -> ControlProblem:
 def _answer(document: Fields) -> dict[str, Any]:
     proof, judged = document.object("certificate"), document.has("verdict")
     errors = [part.name for part in fields(Certificate) if part.name != "converged"]
-    verdict = document.text("verdict") if judged else None
-    if verdict not in {None, *get_args(Verdict)}:
-        raise ArgumentError(f"there is no verdict {verdict!r}")
-    return {
+    found: dict[str, Any] = {
         "discount": check_discount(document.number("discount")),
         "expected_return": document.number("expected_return"),
         "unknown_mass": document.number("unknown_mass"),
         "certificate": Certificate(
             **{name: proof.number(name, finite=False) for name in errors}, converged=proof.flag("converged")
         ),
-        "interval": document.interval("interval") if judged else None,
-        "verdict": verdict,
-        "reasons": document.texts("reasons") if judged else (),
         "notes": document.texts("notes"),
     }
+    if judged:
+        found |= {"verdict": document.text("verdict"), "reasons": document.texts("reasons")}
+        found["interval"] = document.interval("interval")
+        if found["verdict"] not in get_args(Verdict):
+            raise ArgumentError(f"there is no verdict {found['verdict']!r}")
+    return found
 
 
 def _constraint(document: Fields) -> ConstraintResult:
-    return ConstraintResult(
-        name=document.text("name"),
-        limit=document.number("limit"),
-        cost=document.number("cost"),
-        upper=document.number("upper") if document.has("upper") else None,
-        multiplier=document.number("multiplier"),
-        kept=document.flag("kept"),
-    )
+    numbers = {name: document.number(name) for name in ("limit", "cost", "multiplier")}
+    upper = document.number("upper") if document.has("upper") else None
+    return ConstraintResult(document.text("name"), upper=upper, kept=document.flag("kept"), **numbers)
 
 
 def _tensors(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, torch.Tensor]:
