@@ -15,28 +15,6 @@ import pytest
 import nopg
 from nopg import errors
 
-PUBLIC_NAMES = [
-    "Bandwidths",
-    "LocalModel",
-    "Monitor",
-    "PaperModel",
-    "Schema",
-    "TrainingConfig",
-    "TrainingResult",
-    "Transitions",
-    "__version__",
-    "advise",
-    "compare",
-    "describe",
-    "evaluate_offline",
-    "from_dataframe",
-    "load",
-    "optimize",
-    "read_csv",
-    "read_parquet",
-    "select_bandwidths",
-]
-
 PACKAGES = sorted(
     ["data.io"]
     + [module.name for module in pkgutil.iter_modules(nopg.__path__) if not module.name.startswith("_")]
@@ -52,10 +30,6 @@ def isort_order(name: str) -> tuple[int, str]:
     if re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
         return 0, name
     return (1 if name[0].isupper() else 2), name
-
-
-def test_the_names_of_the_package_are_these() -> None:
-    assert nopg.__all__ == PUBLIC_NAMES
 
 
 def test_every_name_of_the_package_exists_and_is_listed_once() -> None:
