@@ -72,7 +72,7 @@ class AdditiveReward:
         """
         target = data.states.shape[1]
         spread = float(rows.spread[target])
-        if error <= _ENOUGH or rows.num_groups < 2 or spread == 0.0:
+        if error <= _ENOUGH or len(rows.groups.unique()) < 2 or spread == 0.0:
             return None
         distinct = data.take(rows.first)
         columns = torch.cat([distinct.states, distinct.actions, distinct.next_states], dim=1)
