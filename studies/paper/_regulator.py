@@ -20,7 +20,7 @@ from nopg import Bandwidths
 from nopg._seeding import generator
 from nopg._typing import ArrayLike, as_tensor
 from nopg.bellman import ControlProblem
-from nopg.bellman._estimate import GradientEstimator
+from nopg.bellman._problem import GradientEstimator
 from nopg.data import Transitions
 from nopg.envs import LQR, collect, simulate
 from nopg.errors import NopgError, SupportWarning

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nopg.bellman._interpolation import centered_weights
+from nopg.bellman._nodes import centered_weights
 
 
 def weights_of(y: torch.Tensor, slack: float) -> tuple[torch.Tensor, torch.Tensor]:

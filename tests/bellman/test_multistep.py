@@ -17,8 +17,7 @@ from nopg.bellman._multistep import Charge
 from nopg.bellman._nodes import Nodes
 from nopg.data import Transitions
 from nopg.models import LocalModel
-from nopg.models._coordinates import StateCoordinates
-from nopg.models._regression_rows import InputSpace
+from nopg.models._regression_rows import InputSpace, StateCoordinates
 from nopg.models._rollout import rollout
 from nopg.policies import Deterministic, GaussianPolicy, LinearPolicy, Policy
 from nopg.policies._policy import trainable

@@ -19,10 +19,9 @@ import torch
 from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import FloatArray, RewardFunction
-from nopg.bellman._estimate import GradientEstimator
 from nopg.bellman._multistep_solution import MultistepSolution
 from nopg.bellman._nodes import Nodes
-from nopg.bellman._problem import ControlProblem
+from nopg.bellman._problem import ControlProblem, GradientEstimator
 from nopg.bellman._sampled import SampledGradient
 from nopg.data import Transitions
 from nopg.data._start_set import StartSet

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 
-from nopg._checks import check_discount
+from nopg._checks import check_discount, squarable_unit
 from nopg._support import Support
 from nopg._typing import FloatArray
-from nopg.bellman._estimate import GradientEstimator
 from nopg.bundles._fields import Fields
 from nopg.data import Schema, Transitions
 from nopg.errors import ArgumentError
@@ -51,6 +52,37 @@ def unknown_under(support: Support, policy: Policy, schema: Schema, states: torc
     with torch.no_grad():
         actions = schema.clip_actions(policy.mode(schema.encode(states)))
     return support.unknown(torch.cat([states, actions.to(states)], dim=1))
+
+
+@dataclass(frozen=True, slots=True)
+class GradientEstimate:
+    """A direction of ascent and what the estimator thinks of the policy.
+
+    Attributes:
+        direction: ∂Ĵ/∂θ, one tensor per trainable parameter of the policy, in their order.
+        expected_return: Ĵ.
+        diagnostics: Named numbers for reports, such as the unknown mass and the steps of the solver.
+    """
+
+    direction: tuple[torch.Tensor, ...]
+    expected_return: float
+    diagnostics: Mapping[str, float]
+
+    @property
+    def norm(self) -> float:
+        """Euclidean norm of the direction."""
+        unit = squarable_unit(
+            max((float(part.abs().max()) for part in self.direction if part.numel()), default=0.0)
+        )
+        return unit * math.sqrt(sum(float((part / unit).square().sum()) for part in self.direction))
+
+
+class GradientEstimator(Protocol):
+    """Anything that can say how to change a policy."""
+
+    def estimate(self, policy: Policy, *, rng: torch.Generator) -> GradientEstimate:
+        """Return the gradient at this policy; all randomness comes from the generator."""
+        ...
 
 
 class Solution(ABC):

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman._estimate import GradientEstimate
 from nopg.bellman._nodes import Interpolation
+from nopg.bellman._problem import GradientEstimate
 from nopg.models._rollout import Rollout, rollout
 from nopg.policies import Deterministic, Policy
 from nopg.policies._policy import policy_gradient

@@ -22,7 +22,6 @@ from nopg.data._bounds import action_limits
 from nopg.data._derive import RewardFormula
 from nopg.models._additive_reward import AdditiveReward
 from nopg.models._chart_selection import LARGEST_ERROR, HeldOutFit, select_shapes
-from nopg.models._coordinates import StateCoordinates
 from nopg.models._known_columns import KnownColumns
 from nopg.models._limits import (
     TerminationRule,
@@ -34,7 +33,7 @@ from nopg.models._limits import (
 from nopg.models._log_summary import LogSummary, OwnRows, Statistics
 from nopg.models._noise import Noise
 from nopg.models._one_step import OneStep, Prediction
-from nopg.models._regression_rows import RegressionRows
+from nopg.models._regression_rows import RegressionRows, StateCoordinates
 from nopg.models._residuals import HeldOutRows, Memory, Residuals, memory_of
 
 

@@ -130,18 +130,14 @@ class Rollout:
 
     def take(self, paths: IntArray) -> Rollout:
         """Return some of the paths, by number."""
-        slopes = self.slopes
+        slopes, by_cost = self.slopes, self.cost_slopes
+        names = ("states", "measured", "actions", "rewards", "log_odds", "going")
         return replace(
             self,
-            states=self.states[:, paths],
-            measured=self.measured[:, paths],
-            actions=self.actions[:, paths],
-            rewards=self.rewards[:, paths],
-            log_odds=self.log_odds[:, paths],
-            going=self.going[:, paths],
+            **{name: getattr(self, name)[:, paths] for name in names},
             costs=self.costs[:, :, paths],
             slopes=slopes and (slopes[0][..., paths], slopes[1][..., paths], slopes[2][..., paths]),
-            cost_slopes=None if self.cost_slopes is None else self.cost_slopes[..., paths],
+            cost_slopes=None if by_cost is None else by_cost[..., paths],
         )
 
     def staying(self) -> Rollout:
@@ -249,54 +245,55 @@ def rollout(
         alive.append(going)
         if not going.any():
             break
-    actions, earned, log_odds, spent = (list(column) for column in zip(*steps_made, strict=True))
+    actions, earned, log_odds, spent = (np.stack(column) for column in zip(*steps_made, strict=True))
     path = Rollout(
         states=np.stack(visited).transpose(0, 2, 1),
         measured=np.stack(seen).transpose(0, 2, 1),
-        actions=np.stack(actions).transpose(0, 2, 1),
-        rewards=np.stack(earned),
-        log_odds=np.stack(log_odds),
+        actions=actions.transpose(0, 2, 1),
+        rewards=earned,
+        log_odds=log_odds,
         going=np.stack(alive).astype(np.float64),
-        costs=np.stack(spent, axis=1),
+        costs=spent.swapaxes(0, 1),
         slopes=None,
         cost_slopes=None,
     )
-    path = _with_slopes(path, tape) if slopes else path
+    if slopes:
+        moves, rewarding, unknowing, by_cost = (np.stack(one) for one in zip(*tape, strict=True))
+        path = replace(path, slopes=(moves, rewarding, unknowing), cost_slopes=by_cost.swapaxes(0, 1))
+    return _with_rewards(path, model, part)
+
+
+def _with_rewards(path: Rollout, model: LocalModel, part: IntArray | None) -> Rollout:
+    """Return the rollout with rewards of where its steps lead, as drawn and measured; predicted ones stay."""
     if model.steps.reward is not None:
-        return _with_additive(path, model, part)
-    return path if model.reward_function is None else _with_rewards(path, model.reward_function)
+        x = np.concatenate([path.measured[:-1], path.actions], axis=2)
+        after, parts = path.measured[1:], None if part is None else np.tile(part, len(path))
+        found, by = model.steps.reward.at(_by_column(x), _by_column(after), parts)
+        values = np.clip(found, *model.reward_clamp)
+        rewards, by_x = _along(path, values, (by * (values == found)).T)
+    elif model.reward_function is not None:
+        rewards, by_x = along(path, model.reward_function, slopes=path.slopes is not None)
+    else:
+        return path
+    return replace(path, rewards=rewards, slopes=path.slopes and (path.slopes[0], by_x, path.slopes[2]))
 
 
-def _with_slopes(path: Rollout, tape: list[tuple[FloatArray, ...]]) -> Rollout:
-    """Return the rollout with the recorded derivatives of all steps."""
-    moves, rewarding, unknowing, by_cost = (list(column) for column in zip(*tape, strict=True))
-    slopes = (np.stack(moves), np.stack(rewarding), np.stack(unknowing))
-    return replace(path, slopes=slopes, cost_slopes=np.stack(by_cost, axis=1))
+def _by_column(steps: FloatArray) -> FloatArray:
+    """Return columns (k, T·m) of steps (T, m, k)."""
+    return steps.reshape(-1, steps.shape[2]).T
 
 
-def _with_rewards(path: Rollout, function: RewardFunction) -> Rollout:
-    """Return the rollout with the rewards of a function instead of predicted ones."""
-    rewards, by_x = along(path, function, slopes=path.slopes is not None)
-    if path.slopes is None:
-        return replace(path, rewards=rewards)
-    moves, _, unknowing = path.slopes
-    return replace(path, rewards=rewards, slopes=(moves, by_x, unknowing))
+def _along(path: Rollout, values: FloatArray, by: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Return values (T, m) of all steps (T·m,), and their derivative by (s, a), (T, d, m).
 
-
-def _with_additive(path: Rollout, model: LocalModel, part: IntArray | None) -> Rollout:
-    """Return the rollout with rewards of where its steps lead: drawn, measured and within bounds."""
-    assert model.steps.reward is not None
-    T, m, _ = path.actions.shape
-    x = np.concatenate([path.measured[:-1], path.actions], axis=2).reshape(T * m, -1).T
-    after = path.measured[1:].reshape(T * m, -1).T
-    found, by = model.steps.reward.at(x, after, None if part is None else np.tile(part, T))
-    rewards = np.clip(found, *model.reward_clamp)
-    if path.slopes is None:
-        return replace(path, rewards=rewards.reshape(T, m))
-    (moves, _, unknowing), d = path.slopes, len(x)
-    by = (by * (rewards == found)).reshape(-1, T, m).transpose(1, 0, 2)
-    by_x = by[:, :d] + (by[:, d:, None] * moves).sum(axis=1)
-    return replace(path, rewards=rewards.reshape(T, m), slopes=(moves, by_x, unknowing))
+    The derivative by (s, a, s′) is `by` (T·m, ·), if wanted.
+    """
+    T, m = path.rewards.shape
+    if path.slopes is None or by is None:
+        return values.reshape(T, m), np.zeros((T, 0, m))
+    by, moves = by.reshape(T, m, -1).transpose(0, 2, 1), path.slopes[0]
+    d = moves.shape[2]
+    return values.reshape(T, m), by[:, :d] + (by[:, d:, None] * moves).sum(axis=1)
 
 
 def _step(
@@ -322,16 +319,9 @@ def _step(
 
 def along(path: Rollout, function: RewardFunction, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
     """Return a function of (s, a, s′) along all steps (T, m), and its derivative by (s, a) (T, d, m)."""
-    T, m, _ = path.states[:-1].shape
-    parts = (part.reshape(T * m, -1) for part in (path.measured[:-1], path.actions, path.measured[1:]))
+    parts = (_by_column(part).T for part in (path.measured[:-1], path.actions, path.measured[1:]))
     values, grads = with_slopes(function, *parts, slopes=slopes)
-    values = values.reshape(T, m)
-    if not slopes:
-        return values, np.zeros((T, 0, m))
-    assert path.slopes is not None
-    moves, _, _ = path.slopes
-    by_s, by_a, by_next = (part.reshape(T, m, -1).transpose(0, 2, 1) for part in grads)
-    return values, np.concatenate([by_s, by_a], axis=1) + (by_next[:, :, None] * moves).sum(axis=1)
+    return _along(path, values, np.concatenate(grads, axis=1) if slopes else None)
 
 
 def with_slopes(

@@ -10,9 +10,8 @@ import torch
 from nopg._checks import check_discount
 from nopg._seeding import generator
 from nopg._typing import FloatArray
-from nopg.bellman._estimate import GradientEstimate, GradientEstimator
 from nopg.bellman._multistep import MultistepProblem
-from nopg.bellman._problem import ControlProblem
+from nopg.bellman._problem import ControlProblem, GradientEstimate, GradientEstimator
 from nopg.data import Transitions
 from nopg.data._start_set import StartSet
 from nopg.errors import ArgumentError

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from nopg._seeding import generator
-from nopg.bellman._estimate import GradientEstimator
+from nopg.bellman._problem import GradientEstimator
 from nopg.bellman._sampled import SampledGradient
 from nopg.errors import ArgumentError, TrainingInterrupted
 from nopg.policies import Policy
