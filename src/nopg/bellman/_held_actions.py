@@ -84,17 +84,11 @@ class HeldActions:
 
 @dataclass(frozen=True, slots=True)
 class _Backups:
-    """What c candidates earn while they are held at m states, and where that leads.
+    """What c candidates earn while they are held at m states, and where that leads."""
 
-    Attributes:
-        earned: Discounted rewards, shape (c, m).
-        near: Numbers of the nodes around the last states, shape (c, m, k).
-        weights: Their discounted weights, shape (c, m, k).
-    """
-
-    earned: torch.Tensor
-    near: torch.Tensor
-    weights: torch.Tensor
+    earned: torch.Tensor  # discounted rewards, (c, m)
+    near: torch.Tensor  # numbers of the nodes around the last states, (c, m, k)
+    weights: torch.Tensor  # their discounted weights, (c, m, k)
 
     def worth(self, values: torch.Tensor) -> torch.Tensor:
         """Return the value (c, m) of each candidate, given those of the nodes (n,)."""

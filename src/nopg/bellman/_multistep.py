@@ -46,14 +46,10 @@ _ANY_ACTION = 1e6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Charge:
-    """A cost that is taken off the rewards at a price.
+    """A cost that is taken off the rewards at a price."""
 
-    Attributes:
-        price: Per unit of cost and step.
-        cost: A differentiable function of (s, a, s′); or the number of a column that the model fits.
-    """
-
-    price: float
+    price: float  # per unit of cost and step
+    # A differentiable function of (s, a, s′); or the number of a column that the model fits
     cost: RewardFunction | int
 
     def applied(self, path: Rollout, *, slopes: bool) -> Rollout:

@@ -48,22 +48,14 @@ class Interpolation:
     With z the coordinates of s in their units u, xₖ = (zₖ − z)/u, D = ‖x_last‖² the squared distance to the
     first node left out and h = c√D, weights of the offsets yₖ = xₖ/h are P ∝ ψ exp(−½‖y‖² + λ·y) with
     ψ = (1 − ‖x‖²/D)², λ such that the mean offset is −ρλ.
-
-    Attributes:
-        near: Numbers of the nodes, shape (m, k).
-        weights: P, shape (m, k).
-        tilt: λ, shape (d_z, m).
-        offsets: x of the nodes and of the first one left out, shape (d_z, k + 1, m).
-        share: c.
-        coordinates: z of states.
     """
 
-    near: torch.Tensor
-    weights: torch.Tensor
-    tilt: FloatArray
-    offsets: FloatArray
-    share: float
-    coordinates: StateCoordinates
+    near: torch.Tensor  # numbers of the nodes, (m, k)
+    weights: torch.Tensor  # P, (m, k)
+    tilt: FloatArray  # λ, (d_z, m)
+    offsets: FloatArray  # x of the nodes and of the first one left out, (d_z, k + 1, m)
+    share: float  # c
+    coordinates: StateCoordinates  # z of states
 
     def values(self, x: torch.Tensor) -> torch.Tensor:
         """Return Σ Pₖxₖ (m,) for values x (m, k) at the nodes."""

@@ -38,28 +38,17 @@ class AdditiveReward:
 
     Rewards of a step usually depend on where it leads. In (s, a) they then have the edges of the reward and
     the dynamics of the plant in one, and what charts miss of that, a policy finds and exploits.
-
-    Attributes:
-        num_states: d_s.
-        factors: Of the columns of (s, a, s′) in each z_j, shape (k, 2 d_s + d_a).
-        knots: Of each f_j after the least z_j, shape (k, 1 + K).
-        units: Standard deviation of each z_j, shape (k, 1).
-        ridge: Penalty on changes of slope, relative to the weight of the rows.
-        error: Mean squared error on held-out rows in units of the variance, each at most 1.
-        r_squared: R² on held-out rows, given s′.
-        sums: Of r on 1, z_j and its distances beyond the knots.
-        columns: (s, a, s′) of the distinct rows, shape (n, 2 d_s + d_a).
     """
 
-    num_states: int
-    factors: Tensor
-    knots: Tensor
-    units: Tensor
-    ridge: float
-    error: float
-    r_squared: float
-    sums: GlobalFit
-    columns: Tensor
+    num_states: int  # d_s
+    factors: Tensor  # of the columns of (s, a, s′) in each z_j, (k, 2 d_s + d_a)
+    knots: Tensor  # of each f_j after the least z_j, (k, 1 + K)
+    units: Tensor  # standard deviation of each z_j, (k, 1)
+    ridge: float  # penalty on changes of slope, relative to the weight of the rows
+    error: float  # mean squared error on held-out rows in units of the variance, each at most 1
+    r_squared: float  # R² on held-out rows, given s′
+    sums: GlobalFit  # of r on 1, z_j and its distances beyond the knots
+    columns: Tensor  # (s, a, s′) of the distinct rows, (n, 2 d_s + d_a)
 
     @classmethod
     def of(cls, data: Transitions, rows: RegressionRows, error: float) -> AdditiveReward | None:

@@ -49,19 +49,12 @@ _ROWS_OF_NOISE, _UNEVEN, _VISIBLE_NOISE = 30, 0.3, 1e-3
 
 @dataclass(frozen=True, slots=True)
 class HeldOutFit:
-    """The selected shape of a target and its error on held-out rows.
+    """The selected shape of a target and its error on held-out rows."""
 
-    Attributes:
-        shape: Shape of its charts.
-        error: Mean squared error on held-out rows in units of the target's variance, each at most 1.
-        error_of_all_inputs: The same with all inputs in use and unweighted distances.
-        r_squared: R² on held-out rows; errors are clipped at two standard deviations of the target.
-    """
-
-    shape: ChartShape
-    error: float
-    error_of_all_inputs: float
-    r_squared: float
+    shape: ChartShape  # of its charts
+    error: float  # mean squared error on held-out rows in units of the target's variance, each at most 1
+    error_of_all_inputs: float  # the same with all inputs in use and unweighted distances
+    r_squared: float  # R² on held-out rows; errors are clipped at two standard deviations of the target
 
 
 def select_shapes(

@@ -35,27 +35,16 @@ _CHOSEN, _LOW, _HIGH = 2.0, 1.0, 3.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LagTable:
-    """Measured columns and actions of a log, by row and lag.
+    """Measured columns and actions of a log, by row and lag."""
 
-    Attributes:
-        values: Measured columns, angles in radians and unwrapped within a run, shape (n, d_x).
-        following: The same of the next states, shape (n, d_x).
-        actions: Actions, shape (n, d_a).
-        before: Number of rows before each in its run, shape (n,).
-        after: Number of rows after each in its run, shape (n,).
-        angles: Which measured columns are angles, shape (d_x,).
-        learned: Numbers of the measured columns that move and are not exogenous.
-        varying: Numbers of the actions that vary.
-    """
-
-    values: FloatArray
-    following: FloatArray
-    actions: FloatArray
-    before: IntArray
-    after: IntArray
-    angles: BoolArray
-    learned: tuple[int, ...]
-    varying: tuple[int, ...]
+    values: FloatArray  # measured columns, angles in radians and unwrapped within a run, (n, d_x)
+    following: FloatArray  # the same of the next states, (n, d_x)
+    actions: FloatArray  # (n, d_a)
+    before: IntArray  # number of rows before each in its run, (n,)
+    after: IntArray  # number of rows after each in its run, (n,)
+    angles: BoolArray  # which measured columns are angles, (d_x,)
+    learned: tuple[int, ...]  # numbers of the measured columns that move and are not exogenous
+    varying: tuple[int, ...]  # numbers of the actions that vary
 
     @classmethod
     def of(cls, data: Transitions) -> LagTable:
@@ -101,19 +90,13 @@ def _varies(column: FloatArray, size: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The dead time of one action.
+    """The dead time of one action."""
 
-    Attributes:
-        steps: Number of steps beyond the first after which the action acts; None if no effect is seen.
-        low: The shortest delay that the noise does not exclude.
-        high: The longest; more than was searched if the effect itself is in doubt.
-        unexplained: Share of the variance of the action that neither columns nor earlier actions explain.
-    """
-
+    # Number of steps beyond the first after which the action acts; None if no effect is seen
     steps: int | None
-    low: int
-    high: int
-    unexplained: float
+    low: int  # the shortest delay that the noise does not exclude
+    high: int  # the longest; more than was searched if the effect itself is in doubt
+    unexplained: float  # share of the variance of the action that neither columns nor earlier actions explain
 
     @property
     def ambiguous(self) -> bool:
@@ -128,16 +111,11 @@ class DelaySearch:
     The past holds all earlier values of every action and, in averages, of every column, so that what a
     feedback reads off the columns, and what averages out the noise of a sensor, is known without the actions
     that are left out. In the model of delay d the newest d values of one action are left out.
-
-    Attributes:
-        table: Of the log.
-        most: Longest delay that is searched.
-        tail: Number of actions after the longest delay that every model has.
     """
 
-    table: LagTable
-    most: int
-    tail: int
+    table: LagTable  # of the log
+    most: int  # longest delay that is searched
+    tail: int  # number of actions after the longest delay that every model has
 
     @property
     def depth(self) -> int:

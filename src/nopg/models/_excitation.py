@@ -29,20 +29,13 @@ class Excitation:
     Actions that follow the states exactly leave a direction of (s, a) without any excitation. What the plant
     does in it cannot be seen in the log; a fit that drops an input, or a ridge, hides that from its errors.
     The excitations of two sets of rows add up.
-
-    Attributes:
-        space: Units and angles of the inputs.
-        varies: Which inputs vary, shape (d,).
-        degree: Of the polynomials, 1 or 2.
-        gram: Σ wffᵀ of the features, the constant first, shape (1 + q, 1 + q).
-        num_rows: n.
     """
 
-    space: InputSpace
-    varies: Tensor
-    degree: int
-    gram: Tensor
-    num_rows: int
+    space: InputSpace  # units and angles of the inputs
+    varies: Tensor  # which inputs vary, (d,)
+    degree: int  # of the polynomials, 1 or 2
+    gram: Tensor  # Σ wffᵀ of the features, the constant first, (1 + q, 1 + q)
+    num_rows: int  # n
 
     @classmethod
     def of(cls, rows: RegressionRows, degree: int = 1, inert: Tensor | None = None) -> Excitation:

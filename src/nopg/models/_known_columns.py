@@ -22,17 +22,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExogenousMoves:
-    """The moves of one exogenous column in a log, or in a part of it, by its value.
+    """The moves of one exogenous column in a log, or in a part of it, by its value."""
 
-    Attributes:
-        values: Logged values in ascending order, shape (n,).
-        moves: What each did next, shape (n,).
-        passed: Weight of the rows before each, and of all, shape (n + 1,).
-    """
-
-    values: FloatArray
-    moves: FloatArray
-    passed: FloatArray
+    values: FloatArray  # logged values in ascending order, (n,)
+    moves: FloatArray  # what each did next, (n,)
+    passed: FloatArray  # weight of the rows before each, and of all, (n + 1,)
 
     @classmethod
     def of(cls, values: FloatArray, moves: FloatArray, weights: FloatArray | None = None) -> ExogenousMoves:
@@ -66,19 +60,12 @@ class ExogenousMoves:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownColumns:
-    """What a model need not learn of the next state.
+    """What a model need not learn of the next state."""
 
-    Attributes:
-        derived: Formulas of the derived columns, the last of the states.
-        exogenous: Which state columns no action moves, shape (d_s,).
-        moving: Numbers of the exogenous columns that move as in the log.
-        num_measured: Number of measured columns, the first of the states.
-    """
-
-    derived: DerivedColumns
-    exogenous: BoolArray
-    moving: tuple[int, ...]
-    num_measured: int
+    derived: DerivedColumns  # formulas of the derived columns, the last of the states
+    exogenous: BoolArray  # which state columns no action moves, (d_s,)
+    moving: tuple[int, ...]  # numbers of the exogenous columns that move as in the log
+    num_measured: int  # number of measured columns, the first of the states
 
     @classmethod
     def of(cls, data: Transitions) -> KnownColumns:

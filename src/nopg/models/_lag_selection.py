@@ -232,17 +232,11 @@ def _count(number: int, noun: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The inputs of a linear model: how far back its columns and actions reach.
+    """The inputs of a linear model: how far back its columns and actions reach."""
 
-    Attributes:
-        own: Number of earlier values of each measured column.
-        first: The newest lag of each action that enters.
-        last: The oldest.
-    """
-
-    own: tuple[int, ...]
-    first: tuple[int, ...]
-    last: tuple[int, ...]
+    own: tuple[int, ...]  # number of earlier values of each measured column
+    first: tuple[int, ...]  # the newest lag of each action that enters
+    last: tuple[int, ...]  # the oldest
 
     @property
     def cost(self) -> int:
@@ -289,16 +283,11 @@ class OrderSearch:
 
     A rollout starts from logged rows of a held-out block and receives the logged actions and exogenous
     columns. Errors are in units of the spread of the change over as many steps, angles the short way round.
-
-    Attributes:
-        table: Of the log.
-        rows: Rows from which rollouts start, with enough rows before and after them.
-        horizon: Number of steps of a rollout.
     """
 
-    table: LagTable
-    rows: IntArray
-    horizon: int
+    table: LagTable  # of the log
+    rows: IntArray  # rows from which rollouts start, with enough rows before and after them
+    horizon: int  # number of steps of a rollout
     _known: dict[Orders, FloatArray] = field(default_factory=dict)
 
     @classmethod

@@ -135,20 +135,14 @@ class TerminationRule:
     Typical ends are a level too high or a joint at its stop. If a few thresholds separate all ends in the
     data from all other rows, they are the rule, each half way between the two. Otherwise the task ends where
     the nearest logged next state was an end.
-
-    Attributes:
-        columns: The state column of each threshold, shape (k,).
-        signs: 1 if ends lie above, −1 if below, shape (k,).
-        thresholds: Thresholds times the sign, shape (k,).
-        nearest: A tree of logged next states, and whether each was an end; None if there are thresholds.
-        space: Units and angles of the states.
     """
 
-    columns: Tensor
-    signs: Tensor
-    thresholds: Tensor
+    columns: Tensor  # the state column of each threshold, (k,)
+    signs: Tensor  # 1 if ends lie above, −1 if below, (k,)
+    thresholds: Tensor  # thresholds times the sign, (k,)
+    # A tree of logged next states, and whether each was an end; None if there are thresholds
     nearest: tuple[cKDTree, Tensor] | None
-    space: InputSpace
+    space: InputSpace  # units and angles of the states
 
     @classmethod
     def of(cls, data: Transitions, space: InputSpace) -> TerminationRule:

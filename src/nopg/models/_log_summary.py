@@ -21,19 +21,12 @@ _BINS = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnCounts:
-    """Ranges of the states, actions and the reward, and counts of rows between fixed edges.
+    """Ranges of the states, actions and the reward, and counts of rows between fixed edges."""
 
-    Attributes:
-        edges: In equal distances over what a sample has, shape (k, B + 1).
-        counts: Rows below the edges, between each two of them, and above, shape (k, B + 2).
-        low: Least values, shape (k,).
-        high: Largest ones.
-    """
-
-    edges: Tensor
-    counts: Tensor
-    low: Tensor
-    high: Tensor
+    edges: Tensor  # in equal distances over what a sample has, (k, B + 1)
+    counts: Tensor  # rows below the edges, between each two of them, and above, (k, B + 2)
+    low: Tensor  # least values, (k,)
+    high: Tensor  # largest ones
 
     @classmethod
     def between(cls, low: Tensor, high: Tensor) -> ColumnCounts:
@@ -84,17 +77,11 @@ class ColumnCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
-    """Sums over rows around charts that are placed; those of two sets of rows add up, in any order.
+    """Sums over rows around charts that are placed; those of two sets of rows add up, in any order."""
 
-    Attributes:
-        blocks: Sums of the global fit and of the charts, by block of targets.
-        excitations: What the rows tell apart over all, by degree.
-        extremes: Least and largest inputs, shape (2, d).
-    """
-
-    blocks: tuple[BlockSums, ...]
-    excitations: Mapping[int, Excitation]
-    extremes: Tensor
+    blocks: tuple[BlockSums, ...]  # sums of the global fit and of the charts, by block of targets
+    excitations: Mapping[int, Excitation]  # what the rows tell apart over all, by degree
+    extremes: Tensor  # least and largest inputs, (2, d)
 
     @property
     def num_rows(self) -> int:
@@ -170,19 +157,12 @@ def joined_extremes(one: Tensor, other: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnRows:
-    """Rows of the plant itself, where charts were placed by a sample of several plants.
+    """Rows of the plant itself, where charts were placed by a sample of several plants."""
 
-    Attributes:
-        inputs: (s, a), shape (m, d).
-        targets: s′ − s, then r, shape (m, d_s + 1).
-        groups: The group of each row, shape (m,).
-        terminated: Whether the row ended the task, shape (m,).
-    """
-
-    inputs: Tensor
-    targets: Tensor
-    groups: Tensor
-    terminated: Tensor
+    inputs: Tensor  # (s, a), (m, d)
+    targets: Tensor  # s′ − s, then r, (m, d_s + 1)
+    groups: Tensor  # the group of each row, (m,)
+    terminated: Tensor  # whether the row ended the task, (m,)
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -55,22 +55,14 @@ class Noise:
 
     A disturbance w stays in the plant, noise v of a sensor does not. With J = ∂s′/∂s, the residual of a step
     is w + v′ − Jv, so successive residuals have the covariance −JR, where R is that of v.
-
-    Attributes:
-        sensors: Standard deviation of the noise of each sensor, shape (d_s,).
-        in_steps: Variance that it adds to the residual of each column, shape (d_s,).
-        disturbances: Covariance of the disturbances, shape (d_s, d_s).
-        factor: Cholesky factor of their correlation.
-        jacobian: Mean of J over the log, shape (d_s, d_s).
-        jumps: Columns with rare large residuals, such as impacts. A rollout spreads them over places where
-            none occur.
     """
 
-    sensors: FloatArray
-    in_steps: FloatArray
-    disturbances: FloatArray
-    factor: FloatArray
-    jacobian: FloatArray
+    sensors: FloatArray  # standard deviation of the noise of each sensor, (d_s,)
+    in_steps: FloatArray  # variance that it adds to the residual of each column, (d_s,)
+    disturbances: FloatArray  # covariance of the disturbances, (d_s, d_s)
+    factor: FloatArray  # Cholesky factor of their correlation
+    jacobian: FloatArray  # mean of J over the log, (d_s, d_s)
+    # Columns with rare large residuals, such as impacts. A rollout spreads them over places where none occur
     jumps: tuple[str, ...] = ()
 
     @classmethod
@@ -172,15 +164,10 @@ class _Split:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SteadyFilter:
-    """The filter of s′ = Js + w that sees y = s + v, in its steady state.
+    """The filter of s′ = Js + w that sees y = s + v, in its steady state."""
 
-    Attributes:
-        forgotten: I − K, with the gain K, shape (d, d).
-        ahead: Covariance of the innovations, shape (d, d).
-    """
-
-    forgotten: FloatArray
-    ahead: FloatArray
+    forgotten: FloatArray  # I − K, with the gain K, (d, d)
+    ahead: FloatArray  # covariance of the innovations, (d, d)
 
     @classmethod
     def of(cls, J: FloatArray, disturbances: FloatArray, sensors: FloatArray) -> SteadyFilter:

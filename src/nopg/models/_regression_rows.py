@@ -22,17 +22,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class InputSpace:
-    """The columns (s, a) of a regression: which are angles, and the unit of each.
+    """The columns (s, a) of a regression: which are angles, and the unit of each."""
 
-    Attributes:
-        units: Standard deviation of each input, 1 where it is constant; of an angle one radian; shape (d,).
-        periods: Period of each angle, 0 of any other input, shape (d,).
-        origin: Mean of each input, 0 of an angle, shape (d,).
-    """
-
-    units: Tensor
-    periods: Tensor
-    origin: Tensor
+    units: Tensor  # standard deviation of each input, 1 if constant; of an angle one radian, (d,)
+    periods: Tensor  # period of each angle, 0 of any other input, (d,)
+    origin: Tensor  # mean of each input, 0 of an angle, (d,)
 
     @classmethod
     def of(cls, schema: Schema, inputs: Tensor) -> InputSpace:
@@ -87,16 +81,11 @@ class StateCoordinates:
     Columns without lags are coordinates themselves. A measured column with lags gives its value and its last
     change, an action with lags the mean of these: values of states are interpolated between a few hundred
     nodes, which resolve no twenty columns.
-
-    Attributes:
-        space: Units and angles of z.
-        matrix: C, shape (d_z, d_s); None for the identity.
-        wrapped: Period of each coordinate that is a change of an angle, else 0, shape (d_z,).
     """
 
-    space: InputSpace
-    matrix: Tensor | None
-    wrapped: Tensor
+    space: InputSpace  # units and angles of z
+    matrix: Tensor | None  # C, (d_z, d_s); None for the identity
+    wrapped: Tensor  # period of each coordinate that is a change of an angle, else 0, (d_z,)
 
     @classmethod
     def of(cls, data: Transitions, space: InputSpace, sources: Sequence[str | None]) -> StateCoordinates:
@@ -162,21 +151,13 @@ class StateCoordinates:
 
 @dataclass(frozen=True, slots=True)
 class RowBatch:
-    """Rows of a regression.
+    """Rows of a regression."""
 
-    Attributes:
-        inputs: (s, a), raw, shape (n, d).
-        targets: s′ − s, angles the short way round, then r, then costs, shape (n, t).
-        weights: Number of transitions that each row represents, shape (n,).
-        groups: The group of each row, shape (n,).
-        num_groups: G.
-    """
-
-    inputs: Tensor
-    targets: Tensor
-    weights: Tensor
-    groups: Tensor
-    num_groups: int
+    inputs: Tensor  # (s, a), raw, (n, d)
+    targets: Tensor  # s′ − s, angles the short way round, then r, then costs, (n, t)
+    weights: Tensor  # number of transitions that each row represents, (n,)
+    groups: Tensor  # the group of each row, (n,)
+    num_groups: int  # G
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -203,23 +184,14 @@ class RowBatch:
 
 @dataclass(frozen=True, slots=True)
 class RegressionRows(RowBatch):
-    """Distinct rows of a log.
+    """Distinct rows of a log."""
 
-    Attributes:
-        space: Units and angles of the inputs.
-        spread: Standard deviation of each target; 0 if it is constant up to rounding, shape (t,).
-        sample: The rows in a random order that depends on their values only.
-        first: The first of the rows of the log that each row stands for, in their order, shape (n,).
-        copies: The row that each row of the log is a copy of, shape (N,).
-        units: Number of episodes, blocks or single rows that form the groups.
-    """
-
-    space: InputSpace
-    spread: Tensor
-    sample: Tensor
-    first: Tensor
-    copies: Tensor
-    units: int
+    space: InputSpace  # units and angles of the inputs
+    spread: Tensor  # standard deviation of each target; 0 if it is constant up to rounding, (t,)
+    sample: Tensor  # the rows in a random order that depends on their values only
+    first: Tensor  # the first of the rows of the log that each row stands for, in their order, (n,)
+    copies: Tensor  # the row that each row of the log is a copy of, (N,)
+    units: int  # number of episodes, blocks or single rows that form the groups
 
     @classmethod
     def of(

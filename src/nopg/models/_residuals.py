@@ -85,25 +85,15 @@ def _predicted(model: LocalModel, inputs: Tensor, groups: Tensor, log: Transitio
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldOutRows:
-    """Rows predicted by a model that has not seen their group.
+    """Rows predicted by a model that has not seen their group."""
 
-    Attributes:
-        inputs: (s, a) of the model's rows, shape (n, d).
-        groups: The group of each row, shape (n,).
-        next_states: Measured, shape (n, d_s).
-        terminated: Whether the row ended the task, shape (n,).
-        reward_errors: Logged less predicted reward, shape (n,).
-        predicted: Next states, shape (n, d_s).
-        disturbances: Standard deviation of the plant around them, shape (n, d_s).
-    """
-
-    inputs: Tensor
-    groups: Tensor
-    next_states: Tensor
-    terminated: Tensor
-    reward_errors: Tensor
-    predicted: Tensor
-    disturbances: Tensor
+    inputs: Tensor  # (s, a) of the model's rows, (n, d)
+    groups: Tensor  # the group of each row, (n,)
+    next_states: Tensor  # measured, (n, d_s)
+    terminated: Tensor  # whether the row ended the task, (n,)
+    reward_errors: Tensor  # logged less predicted reward, (n,)
+    predicted: Tensor  # next states, (n, d_s)
+    disturbances: Tensor  # standard deviation of the plant around them, (n, d_s)
 
     @classmethod
     def of(cls, model: LocalModel) -> HeldOutRows:
@@ -139,19 +129,13 @@ class Residuals:
     """What a model that has not seen a row's group leaves unexplained in it.
 
     Where sensors are noisy, steps are predicted from filtered states: their errors are independent.
-
-    Attributes:
-        log: The rows without copies, blocks of them where there are many.
-        linked: Whether a row follows the one before it, shape (n,).
-        states: Of the measured columns, shape (n, d_x); 0 in columns that are not learned.
-        rewards: Of the reward, 0 where it is known, shape (n,).
-        spread: Standard deviation of the steps of the columns; 0 in those that are not learned, shape (d_x,).
     """
 
-    log: Transitions
-    linked: BoolArray
-    states: FloatArray
-    rewards: FloatArray
+    log: Transitions  # the rows without copies, blocks of them where there are many
+    linked: BoolArray  # whether a row follows the one before it, (n,)
+    states: FloatArray  # of the measured columns, (n, d_x); 0 in columns that are not learned
+    rewards: FloatArray  # of the reward, 0 where it is known, (n,)
+    # Standard deviation of the steps of the columns; 0 in those that are not learned, (d_x,)
     spread: FloatArray
 
     @classmethod
@@ -197,19 +181,12 @@ def _step_of(values: FloatArray) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """How far the residual of a column is predicted by something that is not in its row.
-
-    Attributes:
-        column: Name.
-        source: What predicts it.
-        chance: Probability of such a relation where there is none.
-        share: Standard deviation that is predicted, as a share of that of the column's steps.
-    """
+    """How far the residual of a column is predicted by something that is not in its row."""
 
     column: str
-    source: Source
-    chance: float
-    share: float
+    source: Source  # what predicts it
+    chance: float  # probability of such a relation where there is none
+    share: float  # standard deviation that is predicted, as a share of that of the column's steps
 
     @property
     def matters(self) -> bool:
@@ -331,20 +308,13 @@ class RareRows:
     A log with few such rows tells that something may happen, such as a runaway, a fall or a kick, but hardly
     how often and from where. A mean over predicted paths, on which it does not happen, is then worth little,
     unless the paths stay farther away than any logged row that led there.
-
-    Attributes:
-        count: Number of them.
-        names: Columns in which they are.
-        margin: Distance from them of the farthest row that led to one of them.
-        tree: Of their states.
-        space: Units of the states.
     """
 
-    count: int
-    names: tuple[str, ...]
-    margin: float
-    tree: cKDTree | None
-    space: InputSpace
+    count: int  # number of them
+    names: tuple[str, ...]  # columns in which they are
+    margin: float  # distance from them of the farthest row that led to one of them
+    tree: cKDTree | None  # of their states
+    space: InputSpace  # units of the states
 
     @classmethod
     def of(cls, residuals: Residuals, space: InputSpace, discount: float) -> RareRows:

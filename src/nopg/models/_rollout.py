@@ -39,23 +39,14 @@ def leaving_share(log_odds: FloatArray, discount: float) -> tuple[FloatArray, Fl
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """Derivatives of one step of m paths: its part of the return is r + γ G′, or v where it leaves the data.
+    """Derivatives of a step of m paths: its part of the return is r + γ G′, or v where it leaves the data."""
 
-    Attributes:
-        move: ∂s′/∂x for x = (s, a), shape (d_s, d, m).
-        rewarding: ∂r/∂x, shape (d, m).
-        unknowing: ∂log-odds/∂x of the unknown share, shape (d, m).
-        stays: Share that stays in the data, shape (m,).
-        goes_on: γ times the share that does not end, shape (m,).
-        by_leaving: Derivative of the return by these log-odds, shape (m,).
-    """
-
-    move: FloatArray
-    rewarding: FloatArray
-    unknowing: FloatArray
-    stays: FloatArray
-    goes_on: FloatArray
-    by_leaving: FloatArray
+    move: FloatArray  # ∂s′/∂x for x = (s, a), (d_s, d, m)
+    rewarding: FloatArray  # ∂r/∂x, (d, m)
+    unknowing: FloatArray  # ∂log-odds/∂x of the unknown share, (d, m)
+    stays: FloatArray  # share that stays in the data, (m,)
+    goes_on: FloatArray  # γ times the share that does not end, (m,)
+    by_leaving: FloatArray  # derivative of the return by these log-odds, (m,)
 
     def slope(self, later: FloatArray) -> FloatArray:
         """Return ∂G/∂x (d, m), given the derivative (d_s, m) of G′ by s′."""
@@ -65,29 +56,18 @@ class Backup:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Rollouts of one controller.
+    """Rollouts of one controller."""
 
-    Attributes:
-        states: Raw states, the final ones included, shape (T + 1, m, d_s).
-        measured: The same as the sensors give them; the controller acts on these.
-        actions: Actions, shape (T, m, d_a).
-        rewards: Rewards, shape (T, m).
-        costs: Further columns that the model predicts, shape (k, T, m).
-        log_odds: Log-odds of the unknown share at each (s, a), shape (T, m).
-        going: Share of a path that had not ended before the step, here 1 or 0, shape (T + 1, m).
-        slopes: ∂s′/∂x (T, d_s, d, m), ∂r/∂x (T, d, m) and ∂log-odds/∂x (T, d, m) for x = (s, a), if recorded.
-        cost_slopes: ∂c/∂x (k, T, d, m), if recorded.
-    """
-
-    states: FloatArray
-    measured: FloatArray
-    actions: FloatArray
-    rewards: FloatArray
-    log_odds: FloatArray
-    going: FloatArray
-    costs: FloatArray
+    states: FloatArray  # raw states, the final ones included, (T + 1, m, d_s)
+    measured: FloatArray  # the same as the sensors give them; the controller acts on these
+    actions: FloatArray  # (T, m, d_a)
+    rewards: FloatArray  # (T, m)
+    log_odds: FloatArray  # log-odds of the unknown share at each (s, a), (T, m)
+    going: FloatArray  # share of a path that had not ended before the step, here 1 or 0, (T + 1, m)
+    costs: FloatArray  # further columns that the model predicts, (k, T, m)
+    # ∂s′/∂x (T, d_s, d, m), ∂r/∂x (T, d, m) and ∂log-odds/∂x (T, d, m) for x = (s, a), if recorded
     slopes: tuple[FloatArray, FloatArray, FloatArray] | None
-    cost_slopes: FloatArray | None
+    cost_slopes: FloatArray | None  # ∂c/∂x (k, T, d, m), if recorded
 
     def __len__(self) -> int:
         return len(self.actions)

@@ -31,23 +31,14 @@ _ADDED = ("grams", "moments", "squares", "weights", "first", "second")
 
 @dataclass(frozen=True, slots=True)
 class GlobalFit:
-    """Sums of a linear regression of targets on features; those of two sets of rows add up.
+    """Sums of a linear regression of targets on features; those of two sets of rows add up."""
 
-    Attributes:
-        grams: Σ wffᵀ of each group, shape (G, q, q).
-        moments: Σ wfyᵀ of each group, shape (G, q, t).
-        baseline: A regression (q, t) whose residuals are squared; it need not be that of the rows.
-        squares: Σ we² of the residuals e of the baseline, shape (t,).
-        num_rows: n.
-        weight: Σ w.
-    """
-
-    grams: Tensor
-    moments: Tensor
-    baseline: Tensor
-    squares: Tensor
-    num_rows: int
-    weight: float
+    grams: Tensor  # Σ wffᵀ of each group, (G, q, q)
+    moments: Tensor  # Σ wfyᵀ of each group, (G, q, t)
+    baseline: Tensor  # a regression (q, t) whose residuals are squared; it need not be that of the rows
+    squares: Tensor  # Σ we² of the residuals e of the baseline, (t,)
+    num_rows: int  # n
+    weight: float  # Σ w
 
     @classmethod
     def of(
@@ -120,24 +111,15 @@ def kernel_weights(squared: Tensor, radius: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChartShape:
-    """The settings of the local polynomials of some targets.
+    """The settings of the local polynomials of some targets."""
 
-    Attributes:
-        used: Which inputs are regressors, shape (d,).
-        metric: Weight of each input in distances, 0 for an input in which charts are not local, shape (d,).
-        degree: 1 or 2.
-        num_neighbors: Reference rows within the radius of a chart.
-        ridge: Penalty on the local coefficients, relative to the weight of the rows; infinite if there is
-            a global fit only.
-        global_degree: Degree of the polynomial over all inputs that charts add to, 1 or 2.
-    """
-
-    used: Tensor
-    metric: Tensor
-    degree: int
-    num_neighbors: int
+    used: Tensor  # which inputs are regressors, (d,)
+    metric: Tensor  # weight of each input in distances, 0 for an input in which charts are not local, (d,)
+    degree: int  # 1 or 2
+    num_neighbors: int  # reference rows within the radius of a chart
+    # Penalty on local coefficients, relative to the weight of the rows; infinite without charts.
     ridge: float
-    global_degree: int = 1
+    global_degree: int = 1  # degree of the polynomial over all inputs that charts add to, 1 or 2
 
     @property
     def regressors(self) -> Tensor:
@@ -164,25 +146,15 @@ class ChartShape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChartPlaces:
-    """Where charts lie, and what is summed around them.
+    """Where charts lie, and what is summed around them."""
 
-    Attributes:
-        space: Units and angles of the inputs.
-        shape: Of the polynomials.
-        columns: The targets.
-        centers: x_c, shape (C, d).
-        radii: Of charts from all rows, and wider ones from parts of them, shape (2, C).
-        scale: Factor of offsets in units; within the radius local ones are then at most 1, shape (C, d_r).
-        baseline: Global fit (q, t) whose residuals are squared; it need not be that of the rows.
-    """
-
-    space: InputSpace
-    shape: ChartShape
-    columns: list[int]
-    centers: Tensor
-    radii: Tensor
-    scale: Tensor
-    baseline: Tensor
+    space: InputSpace  # units and angles of the inputs
+    shape: ChartShape  # of the polynomials
+    columns: list[int]  # the targets
+    centers: Tensor  # x_c, (C, d)
+    radii: Tensor  # of charts from all rows, and wider ones from parts of them, (2, C)
+    scale: Tensor  # factor of offsets in units; within the radius local ones are then at most 1, (C, d_r)
+    baseline: Tensor  # global fit (q, t) whose residuals are squared; it need not be that of the rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,26 +163,16 @@ class ChartSums:
 
     φ are the p monomials of the offset o from a chart in use, y the t targets, f the q global features, and e
     the residuals of the baseline.
-
-    Attributes:
-        grams: Σ wκφφᵀ by radius, group and chart, shape (2, G, C, p, p).
-        moments: Σ wκφ(y, f)ᵀ, shape (2, G, C, p, t + q).
-        squares: Σ wκe², shape (2, C, t).
-        weights: Σ wκ and Σ (wκ)², shape (2, 2, C).
-        first: Σ wκo of the offsets of all inputs in units, with the narrow kernel, shape (C, d).
-        second: Σ wκooᵀ, shape (C, d, d).
-        low: Least scaled offsets of the rows within the narrow radius, shape (C, d_r).
-        high: Largest ones.
     """
 
-    grams: Tensor
-    moments: Tensor
-    squares: Tensor
-    weights: Tensor
-    first: Tensor
-    second: Tensor
-    low: Tensor
-    high: Tensor
+    grams: Tensor  # Σ wκφφᵀ by radius, group and chart, (2, G, C, p, p)
+    moments: Tensor  # Σ wκφ(y, f)ᵀ, (2, G, C, p, t + q)
+    squares: Tensor  # Σ wκe², (2, C, t)
+    weights: Tensor  # Σ wκ and Σ (wκ)², (2, 2, C)
+    first: Tensor  # Σ wκo of the offsets of all inputs in units, with the narrow kernel, (C, d)
+    second: Tensor  # Σ wκooᵀ, (C, d, d)
+    low: Tensor  # least scaled offsets of the rows within the narrow radius, (C, d_r)
+    high: Tensor  # largest ones
 
     @classmethod
     def of(cls, places: ChartPlaces, rows: RowBatch) -> ChartSums:
