@@ -156,12 +156,9 @@ def _cover(states: torch.Tensor, coordinates: StateCoordinates, count: int, kept
 def centered_weights(offsets: FloatArray, log_psi: FloatArray, slack: float) -> tuple[FloatArray, FloatArray]:
     """Return P (K, m) ∝ exp(log ψ − ½‖yₖ‖² + λ·yₖ) and λ (d, m), λ such that Σ Pₖyₖ = −ρλ.
 
-    λ minimises log Σ exp(log ψ − ½‖yₖ‖² + λ·yₖ) + ½ρ‖λ‖², which is strongly convex: damped Newton.
-
-    Args:
-        offsets: y, from the places to each of their nodes in bandwidths, shape (d, K, m).
-        log_psi: Logarithm of a factor of the kernel, shape (K, m).
-        slack: ρ, positive.
+    The offsets y (d, K, m) are from m places to their nodes in bandwidths, log ψ (K, m) is of a factor of the
+    kernel, ρ > 0 the slack. λ minimises log Σ exp(log ψ − ½‖yₖ‖² + λ·yₖ) + ½ρ‖λ‖², which is strongly convex:
+    damped Newton.
 
     Example:
         >>> y = np.array([[[-1.0], [0.5], [2.0]]])

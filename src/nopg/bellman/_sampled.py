@@ -27,11 +27,8 @@ class SampledGradient:
     """The gradient of what a few paths return, the equation's values at their ends held fixed.
 
     Each path follows a random part of the model, with noise where the plant has it. Those from the starts are
-    what the controller is judged by; those from where it goes, and from logged states, keep it good there.
-
-    Args:
-        problem: The equation. It is solved in every tenth estimate, and after a change.
-        visited: States where the controller goes at first, shape (v, d_s).
+    what the controller is judged by; those from where it goes at first, `visited` (v, d_s), and from logged
+    states, keep it good there. The equation is solved in every tenth estimate, and after a change.
     """
 
     def __init__(self, problem: MultistepProblem, visited: torch.Tensor) -> None:
@@ -112,16 +109,8 @@ def path_gradient(
     """Return the derivative of weighted returns of paths by the policy's trainable parameters.
 
     The chain rule runs backwards through the steps in closed form; the policy is differentiated once, at all
-    states of all paths. Values at their ends are held fixed.
-
-    Args:
-        problem: Model, discount and value of leaving the data.
-        policy: It made the paths.
-        path: N paths with recorded slopes.
-        ends: Interpolation at the last states.
-        values: Of the nodes of this interpolation, for each path, shape (N, k).
-        weights: Of the paths, shape (N,).
-        noise: That the policy drew its actions with, shape (T, N, d_a); None for its mode.
+    states of all paths. Values (N, k) of the nodes at their ends are held fixed. The weights (N,) are of the
+    paths, the noise (T, N, d_a) is what the policy drew its actions with; None for its mode.
     """
     gamma, v = problem.discount, problem.unknown_value
     T, N, d_s = path.states[:-1].shape

@@ -52,13 +52,7 @@ class AdditiveReward:
 
     @classmethod
     def of(cls, data: Transitions, rows: RegressionRows, error: float) -> AdditiveReward | None:
-        """Return the sum that predicts held-out rows better than another fit does; None if none is found.
-
-        Args:
-            data: The log.
-            rows: Its distinct rows, as measured.
-            error: Of the other fit on held-out rows.
-        """
+        """Return the sum that predicts held-out rows better than a fit of this error; None if none does."""
         target = data.states.shape[1]
         spread = float(rows.spread[target])
         if error <= _ENOUGH or len(rows.groups.unique()) < 2 or spread == 0.0:

@@ -62,11 +62,9 @@ def select_shapes(
 ) -> list[HeldOutFit]:
     """Return the fit of each target; targets that are fitted as well by the same shape share it.
 
-    Args:
-        rows: Inputs and targets.
-        left_out: Targets that need no fit; theirs is exact.
-        derived: Inputs that are computed from others, such as the memory of a controller. They are left out
-            where a fit is as good without them: in a log they follow the others, elsewhere they may not.
+    Targets left out need no fit; theirs is exact. Derived inputs are computed from others, such as the memory
+    of a controller. They are left out where a fit is as good without them: in a log they follow the others,
+    elsewhere they may not.
     """
     search = _Search(rows)
     varies = rows.inputs.amax(dim=0) > rows.inputs.amin(dim=0)
@@ -271,11 +269,9 @@ class _Search:
         return errors
 
     def _unevenness(self, around: Tensor, own: Tensor) -> Tensor:
-        """Return the rank correlation (t,) of the size of residuals with that of their neighbours'.
+        """Return the rank correlation (t,) of the size of residuals (m, t) with that of their neighbours'.
 
-        Args:
-            around: Residuals at the nearest rows of other groups, shape (m, K, t).
-            own: Residuals of the rows themselves, shape (m, t).
+        The residuals around (m, K, t) are those at the nearest rows of other groups.
         """
         ranks = [
             size.argsort(dim=0).argsort(dim=0).double()

@@ -43,21 +43,15 @@ class Charts:
     """y(x) = b·features(x) + Σ_c w_c(x) p_c(x − x_c): a global fit, and local polynomials of its residual.
 
     A fit to a part of the rows uses wider charts, which hold about as many rows as those of a fit to all: its
-    error is larger, the bias included.
-
-    Args:
-        rows: From which charts are placed: all rows of a log, or a sample of them.
-        columns: The targets to predict.
-        shape: Settings of the polynomials.
-        excitation: What the rows tell apart over all.
+    error is larger, the bias included. Charts are placed by all rows of a log, or by a sample of them.
 
     Attributes:
         centers: x_c, shape (C, d).
         uncertainty: Covariance of the slopes by all inputs, whether or not they are regressors: the sum over
             the targets, each in units of its spread, and inputs in theirs, shape (C, d, d).
         unexplained: Variance that the global fit leaves of each target, in units of its spread, shape (t,).
-        noise: Standard deviation of the residual of each target at each chart, shape (C, t); (1, t) if there
-            are no charts.
+        noise: Standard deviation of the residual of each target at each chart, shape (C, t); (1, t) without
+            charts.
         places: Where the charts lie; None if there are none.
         whole: Sums of the global fit.
         growth: By which the squared error grows with the squared distance from the rows; see `growth_of`.

@@ -161,9 +161,7 @@ class DelaySearch:
 def longest_delays(worse: FloatArray, error: FloatArray) -> tuple[int, int, int]:
     """Return the longest delay that is chosen, and the lower and upper end of those within the noise.
 
-    Args:
-        worse: By how much the error of each delay exceeds the least one, shape (k,).
-        error: Its standard error, shape (k,).
+    The error of each delay exceeds the least one by `worse` (k,), which has the standard error `error`.
     """
     chosen, low, high = (np.flatnonzero(worse <= k * error)[-1] for k in (_CHOSEN, _LOW, _HIGH))
     return int(chosen), int(low), int(high)
@@ -204,17 +202,9 @@ def with_constant(columns: FloatArray) -> FloatArray:
 def nested_coefficients(
     gram: FloatArray, moments: FloatArray, rows: int, drop: int = 0
 ) -> tuple[list[FloatArray], float]:
-    """Return ridge coefficients without the last 0, 1, …, `drop` regressors, and what is left of the last.
+    """Return ridge coefficients (q − k, t) from Z'Z and Z'Y without the last k = 0, …, `drop` regressors.
 
-    Args:
-        gram: Z'Z of the regressors, shape (q, q).
-        moments: Z'Y of the targets, shape (q, t).
-        rows: Number of rows behind both.
-        drop: Number of regressors that are dropped at most.
-
-    Returns:
-        The coefficients (q − k, t) for each k, and the share of the variance of the last regressor that a
-        linear function of the others leaves.
+    The second is the share of the variance of the last regressor that a linear function of the others leaves.
     """
     # The factor of a leading block is the leading block of the factor: one factorisation serves all.
     factor = cholesky(gram + _RIDGE * rows * np.eye(len(gram)), lower=True)
@@ -227,8 +217,7 @@ def nested_coefficients(
 def excess(squares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return by how much the mean square error of each candidate exceeds the best, and its standard error.
 
-    Args:
-        squares: Held-out squared errors of every candidate and row, in the order of time, shape (k, n).
+    The squares (k, n) are held-out squared errors of every candidate and row, in the order of time.
     """
     count = squares.shape[1]
     block = np.arange(count) * _BLOCKS // count

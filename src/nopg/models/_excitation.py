@@ -39,13 +39,7 @@ class Excitation:
 
     @classmethod
     def of(cls, rows: RegressionRows, degree: int = 1, inert: Tensor | None = None) -> Excitation:
-        """Return the excitation of the rows of a log.
-
-        Args:
-            rows: The rows.
-            degree: Of the polynomials.
-            inert: Inputs on which nothing depends, shape (d,); none by default.
-        """
+        """Return the excitation of the rows of a log; nothing depends on inert inputs (d,)."""
         varies = rows.inputs.amax(dim=0) > rows.inputs.amin(dim=0)
         varies = varies if inert is None else varies & ~inert
         return cls(rows.space, varies, degree, torch.empty(0), 0).of_rows(rows)
@@ -115,9 +109,7 @@ def fit_variances(
 ) -> tuple[FitVariance, ...]:
     """Return the variance of the predictions of global fits, in units of the tolerated one, by degree.
 
-    Args:
-        excitations: By degree.
-        fits: Degree of each fit, and the noise (t,) of its targets.
+    Fits are pairs of a degree and the noise (t,) of targets.
     """
     variances = []
     for degree in sorted({degree for degree, _ in fits}):
@@ -130,10 +122,8 @@ def fit_variances(
 def local_uncertainty(prior: Tensor, gram: Tensor, noise: Tensor) -> Tensor:
     """Return the covariance (C, d, d) of slopes from rows around centres, where they are known beforehand.
 
-    Args:
-        prior: Covariance of the slopes without these rows, shape (C, d, d).
-        gram: Σ wκ oo' of the rows' offsets o from their mean, shape (C, d, d).
-        noise: Variance of the noise, shape (C,).
+    The prior (C, d, d) is their covariance without these rows, the gram (C, d, d) Σ wκ oo' of the rows'
+    offsets o from their mean, and the noise (C,) a variance.
     """
     # (V⁻¹ + S/σ²)⁻¹ = L (I + L'SL/σ²)⁻¹ L' with V = LL' needs no inverse of a singular V.
     eye = torch.eye(prior.shape[1], dtype=torch.float64)

@@ -36,12 +36,7 @@ class ExogenousMoves:
         return cls(values[order], moves[order], np.concatenate([[0.0], np.cumsum(each)]))
 
     def draw(self, value: FloatArray, normal: FloatArray) -> FloatArray:
-        """Return moves (m,) from values (m,): that of a row among those with the nearest values.
-
-        Args:
-            value: Where the column is.
-            normal: Standard normal numbers (m,), which choose the row.
-        """
+        """Return moves (m,) from values (m,), of rows that normal numbers (m,) choose among the nearest."""
         count = len(self.values)
         width = min(max(round(_SHARE_OF_ROWS * count), _FEWEST_ROWS), count)
         apart = _ROUNDING * (self.values[-1] - self.values[0])
@@ -120,15 +115,7 @@ class KnownColumns:
 
 
 class ExogenousPaths:
-    """The moves of exogenous columns in every part of a log: parts differ in what they have seen.
-
-    Args:
-        data: The log.
-        known: Its columns.
-        groups: The group of each row, shape (n,).
-        kept: Parts (P, G) of the groups.
-        weights: Of each row, shape (n,).
-    """
+    """The moves of exogenous columns in every part (P, G) of a log: parts differ in what they have seen."""
 
     def __init__(
         self, data: Transitions, known: KnownColumns, groups: Tensor, kept: Tensor, weights: Tensor

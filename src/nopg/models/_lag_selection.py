@@ -308,12 +308,9 @@ class OrderSearch:
     def choose(self, shortest: Orders, own: int, window: int) -> Orders:
         """Return the fewest lags that predict as well as the best.
 
-        Columns and actions first have equally many lags, then one after another is shortened.
-
-        Args:
-            shortest: Without own lags, and with one value of each action.
-            own: Most earlier values of a column.
-            window: Most further values of an action.
+        Columns and actions first have equally many lags, up to `own` earlier values of a column and `window`
+        further ones of an action, then one after another is shortened. The shortest has no own lags, and one
+        value of each action.
         """
         grid = [shortest.longer(self.table, p, w) for p, w in product(range(own + 1), range(window + 1))]
         best = min(grid, key=self.error)

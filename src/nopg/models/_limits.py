@@ -78,16 +78,10 @@ def in_turn(states: FloatArray, start: FloatArray, period: FloatArray) -> FloatA
 def input_range(
     space: InputSpace, extremes: Tensor, growth: Tensor, past: BoolArray
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the logged minimum, maximum and the margin of each input (d,).
+    """Return the logged minimum, maximum and margin (d,) of inputs, by the growth (d,) of errors beyond.
 
     An angle has no limits, nor has a state column that holds past values alone, `past` (d_s,): these were
     compared with their limits when they were present.
-
-    Args:
-        space: Units and angles of the inputs.
-        extremes: Logged minimum and maximum, shape (2, d).
-        growth: Of errors beyond the range, shape (d,); see `growth_of`.
-        past: See above.
     """
     low, high = extremes
     is_state = torch.arange(len(growth)) < len(past)

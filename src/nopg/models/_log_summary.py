@@ -119,10 +119,8 @@ class Statistics:
     def scaled(self, share: float, kept: Tensor | None = None) -> Statistics:
         """Return the sums in which every row counts for a share, as a sample of the rows would.
 
-        Args:
-            share: Positive.
-            kept: Groups (G,) whose rows predictions rest on; all by default. Noise and support are those of
-                all groups.
+        Predictions rest on the rows of groups (G,) that are kept, all by default; noise and support on all
+        groups.
         """
         kept = torch.ones(len(self.blocks[0][0].grams), dtype=torch.bool) if kept is None else kept
         parts = {name: part.scaled(share, kept) for name, part in self._parts().items()}

@@ -180,10 +180,8 @@ class SteadyFilter:
     def errors(self, missed: Tensor, J: Tensor, linked: Tensor) -> tuple[Tensor, Tensor]:
         """Return the errors v (n, d) that the filter finds in measurements, and its innovations (n, d).
 
-        Args:
-            missed: Residuals of the steps from measured states, shape (n, d).
-            J: ∂s′/∂s, shape (d, d), or (n, d, d) for that of every step.
-            linked: 1 where a row continues the one before it, else 0, shape (n,).
+        The residuals (n, d) are of steps from measured states. J is (d, d), or (n, d, d) for that of every
+        step. A row that continues the one before it is linked, 1, another one 0, shape (n,).
         """
         left, link = missed.new_tensor(self.forgotten).mT, linked[:, None]
         error = innovation = missed.new_zeros(missed.shape)
@@ -219,15 +217,7 @@ def filtered_states(data: Transitions, predict: Predict, noise: Noise, known: Kn
 def _steady_filter(
     J: FloatArray, disturbances: FloatArray, in_steps: FloatArray, R: FloatArray, scale: FloatArray
 ) -> tuple[FloatArray, SteadyFilter]:
-    """Return J and the filter in units (d,) of the residuals.
-
-    Args:
-        J: ∂s′/∂s, shape (d, d).
-        disturbances: Covariance of w, shape (d, d).
-        in_steps: Variance (d,) that sensors add to residuals.
-        R: Variances (d,) of v.
-        scale: The units.
-    """
+    """Return J and the filter in units (d,) of the residuals, with the variances (d,) R of v and in steps."""
     scaled = J * scale / scale[:, None]
     least = np.diag(_LEAST_DISTURBANCE * in_steps / scale**2)
     Q = disturbances / np.outer(scale, scale) + least

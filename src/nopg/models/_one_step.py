@@ -136,13 +136,10 @@ class OneStep:
         )
 
     def statistics(self, data: Transitions, groups: Tensor) -> Statistics:
-        """Return the sums over other rows that the predictions are a function of.
+        """Return the sums over other rows, in groups (n,), that the predictions are a function of.
 
-        Charts stay where they are, and states are filtered with the noise of these sensors.
-
-        Args:
-            data: Rows of a log of the same plant; of a filter, rows that follow each other.
-            groups: The group of each, shape (n,).
+        Charts stay where they are, and states are filtered with the noise of these sensors; for that, rows
+        follow each other.
         """
         steps = measured = RowBatch.of_log(data, groups, self.rows.num_groups)
         if self.noise.sensors.any():
@@ -295,10 +292,7 @@ class OneStep:
     def predict(self, states: Tensor, actions: Tensor, part: Tensor | None = None) -> Prediction:
         """Return the prediction of one step from raw states (m, d_s) under actions (m, d_a).
 
-        Args:
-            states: Raw states.
-            actions: Actions.
-            part: Part of the model for each row, shape (m,); part 0, all rows of the log, if not given.
+        Each row has its part (m,) of the model; part 0, all rows of the log, by default.
         """
         inputs = torch.cat([states, actions], dim=1).T.numpy()
         out, slopes = self.step(inputs, None if part is None else part.numpy())

@@ -32,12 +32,8 @@ def growth_of(charts: Charts, excitation: Excitation, past: BoolArray) -> float:
     It is in units of the tolerated variance per squared radius, or per squared tenth of the logged range
     beyond that: at 1 a fit is not followed far beyond its rows, at 1/25 five times as far. Outer rows are
     predicted by the same charts, fitted to inner rows alone; of what they miss, the noise and the uncertainty
-    of the slopes are taken off. What is left may be chance, so its upper limit counts.
-
-    Args:
-        charts: Fitted to all rows.
-        excitation: Of degree 1, of all rows.
-        past: Which state columns are past values, shape (d_s,).
+    of the slopes, by the excitation of all rows, are taken off. What is left may be chance, so its upper
+    limit counts. Columns of `past` (d_s,) values are free.
     """
     rows = charts.rows
     split = _inner_and_outer(rows, charts.shape.used)

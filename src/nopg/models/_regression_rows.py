@@ -237,12 +237,7 @@ class RegressionRows(RowBatch):
         )
 
     def filtered(self, data: Transitions, states: Tensor) -> RegressionRows:
-        """Return the rows with other states (n, d_s) as inputs, and the steps from them.
-
-        Args:
-            data: Their log, without copies.
-            states: Of each row.
-        """
+        """Return the rows with other states (n, d_s) and the steps from them; the log has no copies."""
         d_s = states.shape[1]
         inputs = torch.cat([states, self.inputs[:, d_s:]], dim=1)
         steps = data.schema.difference(states, data.next_states)

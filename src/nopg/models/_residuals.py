@@ -234,11 +234,9 @@ def memory_of(residuals: Residuals) -> tuple[Memory, ...]:
 class _Past:
     """What came before rows, beyond a linear function of what is in them.
 
-    Args:
-        present: 1, state features and actions of the rows, shape (m, q).
-        actions: Of all rows, shape (n, d_a).
-        place: Number of rows before each in its run, shape (n,).
-        later: Rows that follow another one, shape (m,).
+    The rows that follow another one are `later` (m,); 1, state features and actions of these are `present`
+    (m, q). Of all rows there are actions (n, d_a) and the number of rows before each in its run, `place`
+    (n,).
     """
 
     def __init__(self, present: FloatArray, actions: FloatArray, place: IntArray, later: IntArray) -> None:

@@ -78,12 +78,8 @@ class Rollout:
         """Return the return G (T + 1, m) from each step on, with value v for leaving the data.
 
         The second and third are α (T + 1, m), the share of a path that has neither ended nor left the data,
-        and the discounted share (m,) that leaves them.
-
-        Args:
-            discount: γ.
-            unknown_value: v.
-            tail: Value of the last states, shape (m,); 0 if not given.
+        and the discounted share (m,) that leaves them. The tail (m,) is the value of the last states, 0 by
+        default.
         """
         T, m = self.rewards.shape
         leaves, _ = leaving_share(self.log_odds, discount)
@@ -134,14 +130,9 @@ class Rollout:
         tail_slope: FloatArray,
         by_state: FloatArray,
     ) -> FloatArray:
-        """Return ∂G_t/∂a_t (T, m, d_a) by the chain rule, backwards through the steps.
+        """Return ∂G_t/∂a_t (T, m, d_a) by the chain rule, backwards through the steps; see `value` for G.
 
-        Args:
-            discount: γ.
-            unknown_value: v.
-            G: Returns by `value`.
-            tail_slope: Derivative of the tail by the last states, shape (d_s, m).
-            by_state: Derivative of the actions by the states, shape (T, d_a, d_s, m).
+        The tail has the derivative (d_s, m) by the last states, actions that by the states, (T, d_a, d_s, m).
         """
         slopes, p, d_s = np.empty_like(self.actions), tail_slope, self.states.shape[2]
         backups = self.backups(discount, unknown_value, G)

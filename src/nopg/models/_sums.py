@@ -271,14 +271,9 @@ def _near(
 ) -> Iterator[tuple[Tensor, int, Tensor, Tensor]]:
     """Yield some charts (c,), a group, rows (c, k) of it that are inside them, and which are there.
 
-    Charts of similar size come together.
-
-    Args:
-        points: Rows as points of the metric, shape (n, e); rows of a group follow each other.
-        around: Centres, shape (C, e).
-        radius: Of each chart, shape (C,).
-        rows: The rows.
-        numbers: How many are computed for each pair of a chart and a row.
+    Charts of similar size come together; `numbers` are computed for each pair of a chart and a row. The rows
+    are points (n, e), those of a group after each other, charts have centres `around` (C, e) and a radius
+    (C,).
     """
     tree, sizes, members = cKDTree(points.numpy()), list[IntArray](), list[IntArray]()
     for some in torch.arange(len(around)).split(CHARTS_AT_ONCE):  # lists of numbers take much memory
