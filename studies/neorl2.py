@@ -70,7 +70,10 @@ def _run(job: _Job) -> list[Record]:
         f"lqr {weight:g}": engineers_law(data, weight) for weight in _WEIGHTS if task is _DMSD
     }
     laws |= {} if summary["verdict"] == "refused" else {"nopg": found.policy}
-    results |= {name: _mean(task.returns(law, states)) for name, law in laws.items()}
+    rewards = {name: task.rewards(law, states) for name, law in laws.items()}
+    results |= {name: _mean(one[: task.steps].sum(axis=0)) for name, one in rewards.items()}
+    if "nopg" in rewards:
+        summary["true_return"] = _mean(task.discount ** np.arange(len(rewards["nopg"])) @ rewards["nopg"])
     return [
         replace(
             _blank(job),

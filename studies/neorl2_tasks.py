@@ -24,6 +24,9 @@ from nopg.errors import DataError
 
 Array = npt.NDArray[np.float64]
 
+# DMSD: time step, force at an action of 1, mass; steps after which the discount leaves 0.2 %.
+MASSES_STEP, _FORCE, _MASS, _LONG = 0.2, 30.0, 20.0, 200
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -36,7 +39,7 @@ class Task:
     reward: str  # The simulator's reward as a formula of the columns.
     exogenous: Mapping[str, Exogenous] = field(default_factory=dict)  # Columns that no action moves.
     discount: float  # γ.
-    steps: int  # Most steps of an episode.
+    steps: int  # Most steps of an episode; the targets of DMSD then rest.
     episodes: int = 100  # Whose sums of rewards are averaged.
     simulator: tuple[str, str]  # Module and class of the simulator.
     published: Mapping[str, float]  # Sums of rewards, the best by the true return, from all rows.
@@ -76,21 +79,43 @@ class Task:
                     setattr(plant, network, shared)
         return [plant for plant, _ in found], np.stack([state for _, state in found])
 
-    def returns(self, law: Callable[[Array], Any], kept: Sequence[str]) -> Array:
-        """Return the sums of rewards of a law on these columns in all episodes."""
+    def rewards(self, law: Callable[[Array], Any], kept: Sequence[str]) -> Array:
+        """Return the rewards (T, episodes) of a law on these columns, 0 after an end."""
+        if self.simulator[0] == "dmsd":
+            return _masses(law)
         plants, states = self.plants()
-        total, alive = np.zeros(self.episodes), np.arange(self.episodes)
+        found, alive = np.zeros((self.steps, self.episodes)), np.arange(self.episodes)
         columns = [self.states.index(name) for name in kept]
-        with ThreadPoolExecutor(self.episodes if self.simulator[1] == "FusionEnv" else 1) as pool:
-            for _ in range(self.steps):
+        with ThreadPoolExecutor(self.episodes if self.simulator[0] == "fusion" else 1) as pool:
+            for row in found:
                 actions = np.asarray(law(states[:, columns]))
                 made = [*pool.map(lambda k, u: plants[k].step(u), alive, actions)]
-                total[alive] += [one[1] for one in made]
+                row[alive] = [one[1] for one in made]
                 going = np.array([not one[2] for one in made])
                 states, alive = np.stack([one[0] for one in made])[going], alive[going]
                 if not len(alive):
                     break
-        return total
+        return found
+
+
+@cache
+def _drawn_masses() -> tuple[Array, Array, Array]:
+    """Return initial states, targets of all steps, and the matrix of a step, as the simulator draws them."""
+    plants, states = TASKS["DMSD"].plants()
+    targets = np.stack([one._targets for one in plants], axis=1)  # noqa: SLF001 - not in the observation
+    return states, targets, plants[0].dynamics_mat
+
+
+def _masses(law: Callable[[Array], Any]) -> Array:
+    """Return rewards (200, m) on DMSD, all episodes at once, by the simulator's equations."""
+    states, targets, matrix = _drawn_masses()
+    x, goals, rewards = states[:, :4], states[:, 4:], list[Array]()
+    for t in range(_LONG):
+        force = _FORCE * np.clip(np.asarray(law(np.concatenate([x, goals], axis=1))), -1.0, 1.0)
+        x = x @ matrix.T + MASSES_STEP / _MASS * force @ np.eye(2, 4, 2)
+        goals = targets[min(t + 1, len(targets) - 1)]
+        rewards.append(-np.log(np.abs(x[:, :2] - goals) + 0.01).sum(axis=1))
+    return np.stack(rewards)
 
 
 class _Together:

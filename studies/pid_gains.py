@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,19 +18,17 @@ from nopg import Transitions
 from nopg.baselines._d3rlpy import isolated, to_d3rlpy
 from nopg.errors import DataError
 from nopg.evaluation import OfflineEvaluator
-from studies.neorl2_tasks import TASKS
+from studies.neorl2_tasks import MASSES_STEP, TASKS, Array
 from studies.records import Record, code_version, last_of_each
 from studies.study import Study, table
 
 # Fixed before the first run. Rows, discount and columns as in the study of NeoRL-2; the true returns are
-# discounted too, over steps after which 0.2 % of the weight is left.
-_ROWS, _DISCOUNT, _STEPS, _EPISODES = 2_000, 0.97, 200, 1_000
+# discounted too.
+_ROWS, _DISCOUNT = 2_000, 0.97
 # Of 1 030 published gain sets these are drawn; FQE, which is slow, judges the first of them.
 _SETS, _SEED, _SETS_OF_FQE, _UPDATES = 60, 0, 12, 10_000
-# Of the simulator: time step, force at an action of 1, mass.
-_STEP, _FORCE, _MASS = 0.2, 30.0, 20.0
 # The memory of the PID loops: Σe·Δt before the row, and e one row before, 0 at first.
-_MEMORY = {f"total{k}": ("0", f"total{k} + {_STEP} * (g{k} - x{k})") for k in (1, 2)}
+_MEMORY = {f"total{k}": ("0", f"total{k} + {MASSES_STEP} * (g{k} - x{k})") for k in (1, 2)}
 _MEMORY |= {f"last{k}": ("0", f"0 * last{k} + g{k} - x{k}") for k in (1, 2)}
 
 
@@ -50,30 +47,23 @@ def _law(gains: dict[str, float]) -> Any:
     def law(states: Any) -> torch.Tensor:
         s = torch.as_tensor(states, dtype=torch.float64)
         e = s[:, 4:6] - s[:, :2]
-        return (p * e + i * (s[:, 6:8] + e * _STEP) + d * (e - s[:, 8:]) / _STEP).clamp(-1.0, 1.0)
+        return (p * e + i * (s[:, 6:8] + e * MASSES_STEP) + d * (e - s[:, 8:]) / MASSES_STEP).clamp(-1.0, 1.0)
 
     return law
 
 
-@cache
-def _episodes() -> tuple[Any, Any, Any]:
-    """Return initial states, targets of all steps, and the matrix of a step, as the simulator draws them."""
-    plants, states = TASKS["DMSD"].plants()
-    targets = np.stack([one._targets for one in plants], axis=1)  # noqa: SLF001 - not in the observation
-    return states, targets, plants[0].dynamics_mat
-
-
 def _true_return(gains: dict[str, float]) -> float:
-    """Return the mean discounted return on the plant of the simulator, all episodes at once."""
-    (s, targets, dynamics), law, total = _episodes(), _law(gains), 0.0
-    x, goals, memory = s[:, :4], s[:, 4:], np.zeros((_EPISODES, 4))
-    for t in range(_STEPS):
-        force = _FORCE * law(np.concatenate([x, goals, memory], axis=1)).numpy()
-        memory = np.concatenate([memory[:, :2] + _STEP * (goals - x[:, :2]), goals - x[:, :2]], axis=1)
-        x = x @ dynamics.T + _STEP / _MASS * force @ np.eye(2, 4, 2)
-        goals = targets[min(t + 1, len(targets) - 1)]
-        total += _DISCOUNT**t * float(-np.log(np.abs(x[:, :2] - goals) + 0.01).sum(axis=1).mean())
-    return total
+    """Return the mean discounted return on the plant of the simulator."""
+    law, memory = _law(gains), np.zeros((TASKS["DMSD"].episodes, 4))
+
+    def act(states: Array) -> Array:
+        nonlocal memory
+        force, error = law(np.concatenate([states, memory], axis=1)).numpy(), states[:, 4:] - states[:, :2]
+        memory = np.concatenate([memory[:, :2] + MASSES_STEP * error, error], axis=1)
+        return np.asarray(force)
+
+    rewards = TASKS["DMSD"].rewards(act, TASKS["DMSD"].states)
+    return float(_DISCOUNT ** np.arange(len(rewards)) @ rewards.mean(axis=1))
 
 
 def _by_fqe(data: Transitions, law: Any) -> float:
@@ -176,6 +166,7 @@ def _page(records: Sequence[Record]) -> str:
         for one in found.values()
         if len(one.results["returns"]) >= count
     ]
+    episodes = TASKS["DMSD"].episodes
     true, published = (np.array(truth.results[name]) for name in ("returns", "published"))
     heads = ["method, cost", "gain sets", "rank correlation", "absolute error", "regret@1", "regret@5"]
     heads += ["true return in the interval", "verdicts", "CPU s each"]
@@ -187,7 +178,7 @@ def _page(records: Sequence[Record]) -> str:
             "`python -m studies pid-gains --data FOLDER` with the public data of [data.md](../data.md).",
             f"{_SETS} of the 1 030 PID gain sets of DMSD (NeoRL-2), drawn by a fixed seed, judged from",
             f"the first {_ROWS} rows of the data. Mean discounted return (γ = {_DISCOUNT}), cost stated",
-            f"or as a column. The true returns, from {_EPISODES} episodes of the simulator, lie between",
+            f"or as a column. The true returns, from {episodes} episodes of the simulator, lie between",
             f"{true.min():.0f} and {true.max():.0f}; their rank correlation with the published returns is",
             f"{float(spearmanr(true, published).statistic):.3f}. FQE is that of d3rlpy, {_UPDATES} updates.",
             "Regret@k: how much the best of the k sets with the highest predictions falls short of the best.",
