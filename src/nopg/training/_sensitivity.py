@@ -125,9 +125,7 @@ def _imitation(policy: Policy, data: Transitions) -> MLPPolicy | FormulaPolicy:
         return network
     formulas = copy.deepcopy(policy)
     weights = torch.ones(len(data), dtype=torch.float64) if data.weights is None else data.weights
-    follows = (data.states[1:] == data.next_states[:-1]).all(dim=1)
-    runs = torch.cat([torch.zeros(1, dtype=torch.bool), ~follows]).cumsum(dim=0)
-    imitate(formulas, data.features, data.actions, weights, runs=runs)
+    imitate(formulas, data.features, data.actions, weights, runs=(~data.continues).cumsum(dim=0))
     span = (formulas.high - formulas.low) / 2
 
     def error(one: Policy) -> float:
