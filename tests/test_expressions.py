@@ -78,7 +78,7 @@ def test_the_gradient_of_a_formula_is_that_of_torch() -> None:
         ("level if valve else 1", "not understood"),
         ("pressure + 1", "'pressure' in the reward 'pressure \\+ 1' is not known; there are"),
         ("1 < 2", "compares numbers alone"),
-        ("level and valve", "no condition"),
+        ("level and valve", "not a condition"),
         ("abs(level, valve)", "takes 1 argument, not 2"),
         ("next(level + 1)", "not understood"),
         ("diff(level)", "'diff\\(level\\)' in the reward"),

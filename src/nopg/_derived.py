@@ -87,7 +87,7 @@ def _affine(expression: Expression, names: tuple[str, ...]) -> tuple[float, Floa
     if unknown := [name for name in expression.names if name not in names]:
         raise DataError(f"{unknown[0]!r} in {what} = {text!r} is not known there; known are {list(names)}")
     if (found := expression.affine) is None:
-        raise DataError(f"{what} = {text!r} is no sum of columns times numbers; write it as one")
+        raise DataError(f"{what} = {text!r} is not a sum of columns times numbers; write it as one")
     constant, factors = found
     return constant, np.array([factors.get(name, 0.0) for name in names])
 

@@ -287,7 +287,7 @@ class _Reader:
                 terms = [self.number(one) for one in parts]
                 margins = [self.compared(*one) for one in zip(ops, terms, terms[1:], strict=False)]
                 return reduce(lambda one, other: self.add("min", one, other), margins)
-        raise ArgumentError(f"{self.formula.part(node)!r} is no condition; compare it with something")
+        raise ArgumentError(f"{self.formula.part(node)!r} is not a condition; compare it, as in x > 1")
 
     def compared(self, op: ast.AST, left: int, right: int) -> int:
         """Return the place of the margin of a comparison; on its edge ≤ and ≥ hold."""

@@ -29,7 +29,7 @@ def as_tensor(array: ArrayLike, dtype: torch.dtype = torch.float64) -> torch.Ten
     except ValueError:  # rows of different lengths
         values = np.empty(0, dtype=object)
     if values.dtype.kind not in "fiub":
-        raise ArgumentError(f"{str(array)[:60]!r} is no array of real numbers; give numbers alone")
+        raise ArgumentError(f"{str(array)[:60]!r} is not an array of real numbers; give numbers")
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     plain = values.flags.writeable and min(values.strides, default=0) >= 0  # what torch can share

@@ -33,7 +33,7 @@ class ArgumentError(NopgError, ValueError):
 
 
 class ObservationError(NopgError, ValueError):
-    """An observation has another shape than the controller's, or holds what is no finite number."""
+    """An observation has another shape than the controller's, or contains NaN or infinity."""
 
 
 class NoActionError(NopgError, RuntimeError):

@@ -244,13 +244,13 @@ def fifo(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (Path.mkdir, "no regular file; give a file that save"),
+        (Path.mkdir, "not a regular file; give a file that save"),
         (
             lambda path: path.write_bytes(b"PK\x03\x04 a zip"),
-            "is no saved controller .* give a file that save",
+            "is not a saved controller .* give a file that save",
         ),
         (lambda path: None, "there is no saved controller at .*: it does not exist"),
-        (fifo, "no regular file"),
+        (fifo, "not a regular file"),
         (lambda path: path.write_bytes(save({"a": np.zeros(1)})), "is a safetensors file, but no nopg"),
         (lambda path: path.write_bytes(save({}, metadata={MANIFEST: "{}"})), "no nopg controller"),
         (lambda path: path.write_bytes(save({}, metadata={MANIFEST: '{"a":' * 100_000})), "manifest"),

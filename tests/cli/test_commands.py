@@ -128,7 +128,7 @@ def test_fit_prints_json_alone_and_starts_where_it_is_told_to(tank: Path, tmp_pa
             ["advise", "FITTED", "--set", "bounds.valve=[1]"],
             "bounds of 'valve' are [1]; give (lowest",
         ),
-        (["evaluate", "TANK", "TANK"], "is no saved controller"),
+        (["evaluate", "TANK", "TANK"], "is not a saved controller"),
         (["evaluate", "FITTED"], "no log is given; name its file"),
         (["export", "FITTED", "tank.exe"], "'tank.exe' is no .onnx, .c or .fmu"),
         (["report", "FITTED", "--region", "depth > 1"], "'depth' in the region 'depth > 1' is not known"),

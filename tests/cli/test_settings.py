@@ -280,5 +280,5 @@ def test_init_says_what_it_could_not_guess(tmp_path: Path) -> None:
     code, _, shown = run("init", tmp_path / "log.csv", "-o", tmp_path / "nopg.toml")
     assert code == 0
     assert "no column looks like one of the actions; name them in" in shown
-    assert "what is to be small? Say it as cost in" in shown
+    assert "no cost is given; name one in" in shown
     json.dumps(tomllib.loads((tmp_path / "nopg.toml").read_text()))

@@ -90,7 +90,7 @@ REFUSED: dict[str, Any] = {
     "a line after numbers of seconds": (
         dated("0", "1", "2", "End of export"),
         TIMED,
-        "'End of export' at line 5, which is no number like '0' in the first row",
+        "'End of export' at line 5, which is not a number like '0' in the first row",
     ),
     "mixed date formats": (
         dated("31.03.2024 12:00", "2024-03-31 13:00"),

@@ -120,7 +120,7 @@ def test_where_every_row_is_a_start_each_keeps_what_was_before_it() -> None:
         ({"lags": {"flow": 1}}, "no column 'flow'"),
         ({"lags": {"level": -1}}, "whole number"),
         ({"lags": {"level": 99}}, "99 rows before"),
-        ({"integrals": {"total": "level ** 2"}}, "no sum of columns"),
+        ({"integrals": {"total": "level ** 2"}}, "not a sum of columns"),
         ({"integrals": {"total": "speed"}}, "'speed'"),
         ({"integrals": {"level": "level"}}, "another name"),
     ],

@@ -249,7 +249,7 @@ def test_what_cannot_be_used_is_named_and_says_what_to_do(
     grid: Transitions, begun: Path, damage: str
 ) -> None:
     DAMAGES[damage](begun)
-    with pytest.raises(DataError, match=r"(?s)begun is no checkpoint that can be used \(.*\); delete"):
+    with pytest.raises(DataError, match=r"(?s)begun is not a usable checkpoint \(.*\); delete"):
         train(grid, checkpoint=begun)
 
 

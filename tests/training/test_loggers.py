@@ -74,7 +74,7 @@ def test_half_a_row_is_dropped(tmp_path: Path) -> None:
 def test_a_file_that_is_no_log_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
     path = tmp_path / "log"
     path.write_text(content)
-    with pytest.raises(ArgumentError, match="is no log of a training; give another path"):
+    with pytest.raises(ArgumentError, match="is not a log of a training; give another path"):
         write(CSVLogger(path), 1)
     assert path.read_text() == content
 

@@ -112,7 +112,7 @@ def test_what_no_controller_may_act_on_is_refused_before_it_is_saved_too(
 @pytest.mark.parametrize("observation", [["a", "b"], [None, 0.0], [[0.0], [0.0, 1.0]], [1j, 0.0]])
 def test_what_is_no_number_is_refused(result: nopg.TrainingResult, observation: Any) -> None:
     for answer in (result.policy, result.value):
-        with pytest.raises(ArgumentError, match="no array of real numbers"):
+        with pytest.raises(ArgumentError, match="not an array of real numbers"):
             answer(observation)
 
 

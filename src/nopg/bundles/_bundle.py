@@ -87,13 +87,15 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
 
     file = Path(path)
     if not file.is_file():
-        what = "it is no regular file" if file.exists() else "it does not exist"
+        what = "it is not a regular file" if file.exists() else "it does not exist"
         raise BundleError(f"there is no saved controller at {file}: {what}; give a file that save() wrote")
     try:
         with safe_open(file, framework="numpy") as opened:
             header: dict[str, str] = opened.metadata() or {}
     except Exception as error:  # as above
-        raise BundleError(f"{file} is no saved controller ({error}); give a file that save() wrote") from None
+        raise BundleError(
+            f"{file} is not a saved controller ({error}); give a file that save() wrote"
+        ) from None
     manifest = Fields.parse(header.get(MANIFEST, "{}"), f"{file}: {MANIFEST}")
     if manifest.values.get("kind") != KIND:
         raise BundleError(f"{file} is a safetensors file, but no {KIND}")

@@ -223,7 +223,7 @@ def _law(described: Any, arrays: Arrays, columns: Columns, prefix: str) -> Part:
             arrays.require((low < high).all(), "an empty range of actions")
             arrays.require((scales > 0).all(), "a scale that is not positive")
             return Formulas(law, dict(zip(law.gains, (scales * raw).tolist(), strict=True)), (low, high))
-    raise ArgumentError(f"{described!r:.80} is no policy that is known")
+    raise ArgumentError(f"{described!r:.80} is not a known policy")
 
 
 def _network(arrays: Arrays, columns: Columns, prefix: str, *, outputs: int = 1) -> Network:

@@ -182,7 +182,7 @@ def export(
 
     kind, found = out.suffix.lower(), dict[str, float]()
     if kind not in {".onnx", ".c", ".fmu"}:
-        raise ArgumentError(f"{str(out)!r} is no .onnx, .c or .fmu; its ending says what is written")
+        raise ArgumentError(f"{str(out)!r} does not end in .onnx, .c or .fmu, which says what is written")
     if kind == ".onnx":
         if guard is not None:
             raise ArgumentError("ONNX has no guard; leave --guard out")

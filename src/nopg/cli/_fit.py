@@ -154,7 +154,7 @@ def _check_before(settings: Mapping[str, Any], *, overwrite: bool) -> tuple[Path
     elif "horizon" in settings:
         _seconds(settings["horizon"])
     else:
-        raise ArgumentError("how far ahead is not said; give --discount 0.97, or --horizon 3min")
+        raise ArgumentError("no discount or horizon is given; give --discount 0.97, or --horizon 3min")
     if not settings.get("out"):
         raise ArgumentError("no file for the controller is given; give a name, such as --out tank")
     out = Path(settings["out"])

@@ -52,7 +52,7 @@ def init(
         if role not in guessed:
             note(f"no column looks like one of the {role}; name them in {out}")
     if not {"cost", "reward"} & {*guessed}:
-        note(f"what is to be small? Say it as cost in {out}")
+        note(f"no cost is given; name one in {out}")
     note(f"written: {out}; correct it, then nopg describe --config {out}")
 
 

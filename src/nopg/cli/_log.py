@@ -57,7 +57,7 @@ def for_one_pass(settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the files and the arguments of `summarize`; what one pass cannot do is refused."""
     if kind_of(settings["data"]) != "parquet":
         raise ArgumentError(
-            f"{settings['data'][0]} is no Parquet file; convert the log first, e.g. by DuckDB"
+            f"{settings['data'][0]} is not a Parquet file; convert the log first, e.g. by DuckDB"
         )
     if found := [name for name in ("cost", *_DERIVED) if name in settings]:
         raise ArgumentError(f"a summary has no {found[0]}; give a reward, and no derived columns")
@@ -74,7 +74,9 @@ def saved_summary(data: Sequence[str], plant: str | None) -> LogSummary | None:
     if isinstance(found, Fleet):
         return found.summary() if plant is None else found.plant(plant)
     if plant is not None:
-        raise ArgumentError(f"{folder} is no summary of several plants; make one with nopg summarize --plant")
+        raise ArgumentError(
+            f"{folder} is not a summary of several plants; make one with nopg summarize --plant"
+        )
     return found
 
 

@@ -180,7 +180,7 @@ def check_writable(path: Path | None, *, overwrite: bool) -> None:
     check_target(path, overwrite=overwrite)
     folder = next(one for one in path.absolute().parents if one.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ArgumentError(f"{path} cannot be written: {folder} is no folder in which you may write")
+        raise ArgumentError(f"{path} cannot be written: {folder} is not a folder that you may write to")
 
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -233,8 +233,8 @@ class GuardedController:
             source, reason, action = self._without_policy(measured, reason)
         if action is None:
             raise NoActionError(
-                f"nobody acts at {state.tolist()} (unknown share {unknown:.3g}): {reason}. Give a fallback, "
-                "a last resort, or reset(applied=…)"
+                f"no action is available at {state.tolist()} (unknown share {unknown:.3g}): {reason}. Give "
+                "a fallback, a last resort, or reset(applied=…)"
             )
         return Decision(self._apply(action, source), unknown, source, reason)
 

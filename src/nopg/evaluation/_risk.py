@@ -60,7 +60,7 @@ def margin_of(region: str, schema: Schema) -> Callable[[torch.Tensor], torch.Ten
     expression = Expression(region, "the region")
     check_units(expression, schema.units)
     if not expression.is_condition:
-        raise ArgumentError(f"the region {region!r} is no condition on the states {list(schema.states)}")
+        raise ArgumentError(f"the region {region!r} is not a condition on the states {list(schema.states)}")
 
     def margin(states: torch.Tensor) -> torch.Tensor:
         found = expression.margin({name: states[..., k] for k, name in enumerate(schema.states)})

@@ -171,7 +171,7 @@ def repaired_finding(repairs: Repairs, num_rows: int) -> Finding | None:
     return graded(
         "missing values",
         f"repaired: {listed([f'{name} ({share_of(share)})' for name, share in shares.items()])}",
-        "A value that was held is no measurement: log these columns more often, or leave them out",
+        "A held value is not a measurement: log these columns more often, or leave them out",
         grave=False,
         minor=max(shares.values()) <= _MANY_REPAIRED,
     )

@@ -69,7 +69,7 @@ class Checkpoint:
 
     def _unusable(self, error: Exception) -> DataError:
         return DataError(
-            f"{self.path} is no checkpoint that can be used ({error}); delete it to begin again, or give "
+            f"{self.path} is not a usable checkpoint ({error}); delete it to begin again, or give "
             "another path"
         )
 

@@ -158,7 +158,7 @@ class DualAscent:
         if not kept:
             missed = [f"{one.name}: {one.cost:.3g}, limit {one.limit:g}" for one in results if not one.kept]
             warnings.warn(
-                f"no price that was tried keeps the limits, the nearest is returned: {'; '.join(missed)}. "
+                f"no multiplier keeps the limits, the nearest is returned: {'; '.join(missed)}. "
                 "Raise the limit, or look whether the data show a way to keep it",
                 ConstraintWarning,
                 stacklevel=5,

@@ -76,7 +76,7 @@ class CSVLogger:
             text = self.path.read_text(errors="replace") if self.path.exists() else ""
             header, *rows = text.split("\n")
             if text and header != self._HEADER:
-                raise ArgumentError(f"{self.path} is no log of a training; give another path")
+                raise ArgumentError(f"{self.path} is not a log of a training; give another path")
             # What follows the last line end is half a row.
             kept = [row for row in rows[:-1] if int(row.partition(",")[0]) < update.number]
             self.path.write_text("\n".join([self._HEADER, *kept, ""]))

@@ -59,7 +59,7 @@ def save_result(
     check_bounds(data, result.policy.schema)
     if (levels := result.policy.schema.levels) and described["kind"] != "quantized":
         raise ArgumentError(
-            f"the actions {list(levels)} have levels, but the policy is none that keeps them; save a "
+            f"the actions {list(levels)} have levels, but the policy does not keep them; save a "
             "QuantizedPolicy"
         )
     starts = {"start.states": result.starts, "start.unknown": result.unknown_starts}
@@ -131,7 +131,7 @@ def load(path: str | os.PathLike[str]) -> TrainingResult:
         states, unknown = (numbers[f"start.{name}"].double() for name in ("states", "unknown"))
         check_magnitudes(schema, zip(schema.states, states.T, strict=True))
         if len(states) == 0 or not bool(unknown.isfinite().all()):
-            raise ArgumentError("the initial states are none, or their unknown shares are no numbers")
+            raise ArgumentError("there are no initial states, or their unknown shares are not numbers")
         identity, limits = bundle.manifest.object("data"), document.object("constraints")
         return TrainingResult(
             policy=Controller(policy, schema),
@@ -159,7 +159,7 @@ def _refusing(bundle: Bundle) -> Iterator[None]:
     except BundleError:
         raise
     except (NopgError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise BundleError(f"{bundle.path} is no saved controller that fits together: {error}") from None
+        raise BundleError(f"{bundle.path} is a saved controller whose parts do not agree: {error}") from None
 
 
 def _problem(bundle: Bundle, schema: Schema) -> ControlProblem:

@@ -44,9 +44,7 @@ def _warning(
     for row in outside.nonzero()[:_SHOWN, 0].tolist():
         share = float(unknown[row])
         amount = "there are no data" if share > _NO_DATA else f"the unknown share is {share:.2f}"
-        shown.append(
-            f"at ({named(states[row])}) {amount}, the nearest logged state is ({named(turned[row])})"
-        )
+        shown.append(f"at ({named(states[row])}) {amount}, nearest logged: ({named(turned[row])})")
     who = f"{count} of {len(states)} initial states {'lies' if count == 1 else 'lie'}"
     who = "the initial state lies" if len(states) == 1 else who
     return (

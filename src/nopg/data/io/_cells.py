@@ -245,7 +245,7 @@ def _parsed(
     elif cells.is_number(texts[0]):
         refuse(
             [not cells.is_number(text) for text in texts],
-            f", which is no number like {texts[0]!r} in the first row; repair it, or leave that row out",
+            f", which is not a number like {texts[0]!r} in the first row; repair it, or leave that row out",
         )
         return np.array([cells.number(text) for text in texts]), ()
     else:
@@ -279,7 +279,7 @@ def _dates(
     one, two, three = fields["one"], fields["two"], fields["three"]
     alike = (fields["mark"] == fields["mark"][0]) & one.str.len().gt(2).eq(len(one[0]) > 2)
     alike &= two.str.isalpha().eq(two[0].isalpha())
-    refuse(~alike, f", which is no date like {series[0]!r} in the first row; {_ASK}")
+    refuse(~alike, f", which is not a date like {series[0]!r} in the first row; {_ASK}")
     if two[0].isalpha():
         two = two.str[:3].str.lower().map(lambda name: [*_MONTHS, name].index(name) + 1)
     year, month, day = three.astype(int), two.astype(int), one.astype(int)
@@ -309,7 +309,7 @@ def _dates(
         + fields["offset"].fillna("").str.replace("UTC", "Z")
     )
     dates = pd.to_datetime(text, format="ISO8601", utc=True, errors="coerce")
-    refuse(dates.isna(), f", which is no date ({order}); repair it")
+    refuse(dates.isna(), f", which is not a date ({order}); repair it")
     return dates, order
 
 
