@@ -100,7 +100,7 @@ def _held(problem: MultistepProblem, candidates: torch.Tensor, states: torch.Ten
     c, m, gamma = len(candidates), len(states), problem.discount
     held = candidates.repeat_interleave(m, dim=0)
     path = rollout(problem.model, lambda _, t: held, states.repeat(c, 1), problem.horizon)
-    path = problem.charged(path, slopes=False)
+    path = problem.charged(path)
     G, alive, _ = path.value(gamma, problem.unknown_value)
     ends = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
     weights = gamma ** len(path) * torch.as_tensor(alive[-1])[:, None] * ends.weights

@@ -52,18 +52,15 @@ class Charge:
     # A differentiable function of (s, a, s′); or the number of a column that the model fits
     cost: RewardFunction | int
 
-    def applied(self, path: Rollout, *, slopes: bool) -> Rollout:
+    def applied(self, path: Rollout) -> Rollout:
         """Return paths with the cost taken off their rewards."""
         if isinstance(self.cost, int):
             cost = path.costs[self.cost]
             by_x = np.zeros(0) if path.cost_slopes is None else path.cost_slopes[self.cost]
         else:
-            cost, by_x = along(path, self.cost, slopes=slopes)
-        rewards = path.rewards - self.price * cost
-        if not slopes or path.slopes is None:
-            return replace(path, rewards=rewards)
-        moves, rewarding, unknowing = path.slopes
-        return replace(path, rewards=rewards, slopes=(moves, rewarding - self.price * by_x, unknowing))
+            cost, by_x = along(path, self.cost)
+        before = 0.0 if path.slopes is None else path.slopes[1]
+        return path.rewarded(path.rewards - self.price * cost, before - self.price * by_x)
 
 
 @dataclass(frozen=True)
@@ -232,12 +229,12 @@ class MultistepProblem(ControlProblem, model=LocalModelConfig):
             noise=self._noise,
             slopes=slopes,
         )
-        return self.charged(path, slopes=slopes)
+        return self.charged(path)
 
-    def charged(self, path: Rollout, *, slopes: bool) -> Rollout:
+    def charged(self, path: Rollout) -> Rollout:
         """Return paths with all charges taken off their rewards."""
         for charge in self.charges:
-            path = charge.applied(path, slopes=slopes)
+            path = charge.applied(path)
         return path
 
     @staticmethod

@@ -74,7 +74,7 @@ class SampledGradient:
         acted = None if isinstance(policy, Deterministic) else normal(policy.num_actions)
         act = problem.acting(policy, acted)
         path = rollout(model, act, states, H, part=part.numpy(), noise=moved, slopes=True)
-        path = problem.charged(path, slopes=True)
+        path = problem.charged(path)
         ends = problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
         return path_gradient(
             problem,

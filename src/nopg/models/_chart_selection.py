@@ -118,27 +118,18 @@ class _Inputs:
         """A hashable value, equal for equal inputs."""
         return tuple(self.used.tolist()), tuple(self.metric.tolist())
 
-    def dropped(self, column: int) -> _Inputs:
-        used, metric = self.used.clone(), self.metric.clone()
-        used[column], metric[column] = False, 0.0
-        return _Inputs(used, metric)
-
-    def local_in(self, column: int) -> _Inputs:
-        metric = self.metric.clone()
-        metric[column] = 1.0
-        return _Inputs(self.used, metric)
-
-    def scaled(self, column: int, factor: float) -> _Inputs:
-        metric = self.metric.clone()
-        metric[column] *= factor
-        return _Inputs(self.used, metric)
+    def changed(self, column: int, weight: float, *, used: bool = True) -> _Inputs:
+        """Return the inputs with another weight of one, which may no longer be used."""
+        inputs = _Inputs(self.used.clone(), self.metric.clone())
+        inputs.used[column], inputs.metric[column] = used, weight
+        return inputs
 
 
 def _scheduling(search: _Search, plain: _Inputs, target: int, floor: float) -> _Inputs:
     """Return inputs of which a few are local, found one by one; charts are linear in all others."""
     best, least = plain, max(search.least(plain, target), floor)
     for _ in range(_MOST_SCHEDULING):
-        tried = [best.local_in(column) for column in best.used.nonzero()[:, 0].tolist()]
+        tried = [best.changed(column, 1.0) for column in best.used.nonzero()[:, 0].tolist()]
         errors = [max(search.least(one, target), floor) for one in tried]
         if min(errors) > _WORTH_IT * least:
             break
@@ -166,7 +157,9 @@ def _select_inputs(
         for column in some:
             if not best.used[column] or int(best.used.sum()) == 1:
                 continue
-            tried = [best.dropped(column)] if drops else [best.scaled(column, k) for k in _FACTORS]
+            weight, tried = float(best.metric[column]), [best.changed(column, 0.0, used=False)]
+            if not drops:
+                tried = [best.changed(column, k * weight) for k in _FACTORS]
             for one in tried:
                 error = max(search.least(one, target), floor)
                 if drops and search.mostly_worse(search.best(one, target), search.best(best, target), target):

@@ -118,8 +118,12 @@ class Rollout:
 
     def staying(self) -> Rollout:
         """Return the same rollouts with no path leaving the data."""
-        never = np.full_like(self.log_odds, -np.inf)
-        return replace(self, log_odds=never)
+        return replace(self, log_odds=np.full_like(self.log_odds, -np.inf))
+
+    def rewarded(self, rewards: FloatArray, by_x: FloatArray) -> Rollout:
+        """Return the same rollouts with other rewards (T, m) and, if recorded, their slopes (T, d, m)."""
+        slopes = self.slopes and (self.slopes[0], by_x, self.slopes[2])
+        return replace(self, rewards=rewards, slopes=slopes)
 
     def action_slopes(
         self,
@@ -243,10 +247,10 @@ def _with_rewards(path: Rollout, model: LocalModel, part: IntArray | None) -> Ro
         values = np.clip(found, *model.reward_clamp)
         rewards, by_x = _along(path, values, (by * (values == found)).T)
     elif model.reward_function is not None:
-        rewards, by_x = along(path, model.reward_function, slopes=path.slopes is not None)
+        rewards, by_x = along(path, model.reward_function)
     else:
         return path
-    return replace(path, rewards=rewards, slopes=path.slopes and (path.slopes[0], by_x, path.slopes[2]))
+    return path.rewarded(rewards, by_x)
 
 
 def _by_column(steps: FloatArray) -> FloatArray:
@@ -288,11 +292,11 @@ def _step(
     return out, by_x
 
 
-def along(path: Rollout, function: RewardFunction, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
-    """Return a function of (s, a, s′) along all steps (T, m), and its derivative by (s, a) (T, d, m)."""
+def along(path: Rollout, function: RewardFunction) -> tuple[FloatArray, FloatArray]:
+    """Return a function of (s, a, s′) along all steps (T, m), and its derivative by (s, a), if recorded."""
     parts = (_by_column(part).T for part in (path.measured[:-1], path.actions, path.measured[1:]))
-    values, grads = with_slopes(function, *parts, slopes=slopes)
-    return _along(path, values, np.concatenate(grads, axis=1) if slopes else None)
+    values, grads = with_slopes(function, *parts, slopes=path.slopes is not None)
+    return _along(path, values, np.concatenate(grads, axis=1) if grads else None)
 
 
 def with_slopes(

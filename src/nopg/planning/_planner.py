@@ -130,7 +130,7 @@ class PlanSearch:
 
         path = rollout(self.problem.model, act, states, T, slopes=slopes)
         for charge in self.problem.charges:
-            path = charge.applied(path, slopes=slopes)
+            path = charge.applied(path)
         between = self.problem.nodes.interpolate(torch.as_tensor(path.states[-1]))
         tail = between.values(self.tail[between.near]).numpy()
         G, _, _ = path.value(self.problem.discount, self.problem.unknown_value, tail)
