@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
 import nopg
@@ -82,6 +80,9 @@ class _Tanks:
 
     def write(self, folder: Path) -> Path:
         """Write a Parquet file for each plant."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         for name in self.plants:
             file = folder / f"{name}.parquet"
             write_parquet(self.log(name, _FEW_ROWS if name == _NEW else _ROWS), file)

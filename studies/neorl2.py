@@ -196,9 +196,9 @@ def _said(one: Record) -> list[str]:
 def _figures(records: Sequence[Record]) -> dict[str, Any]:
     bars = [(name, value, LOGGED) for name, value in _DMSD.published.items()]
     for one in _sorted([one for one in records if one.benchmark == "DMSD"]):
-        how = f"cost {'stated' if one.options['cost'] == 'stated' else 'as a column'}, {one.rows} rows"
-        bars.append((f"nopg, {how}", one.results["nopg"]["mean"], AFTER))
-    bars.append(("LQR of an engineer, 2000 rows", one.results["lqr 0.01"]["mean"], BEFORE))
+        how = {"stated": "cost stated", "column": "cost as a column"}[one.options["cost"]]
+        bars.append((f"nopg, {how}, {_thousands(one.rows)} rows", one.results["nopg"]["mean"], AFTER))
+    bars.append(("LQR of an engineer", one.results["lqr 0.01"]["mean"], BEFORE))
     bars.sort(key=lambda bar: bar[1])
     figure = new_figure(4.8, 3.0)
     axis = figure.subplots()
