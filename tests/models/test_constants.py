@@ -13,9 +13,10 @@ from nopg._typing import FloatArray
 from nopg.data import Transitions
 from nopg.models._chart_selection import _best, _Search
 from nopg.models._charts import Charts
-from nopg.models._delays import DelaySearch, LagTable, _varies, nested_coefficients
+from nopg.models._delays import Delay, DelaySearch, LagTable, _varies, nested_coefficients
 from nopg.models._excitation import Excitation, fit_variances, noise_share
 from nopg.models._known_columns import ExogenousMoves, KnownColumns
+from nopg.models._lag_selection import _delay_search, _doubts, _doubts_of
 from nopg.models._limits import logged_turns
 from nopg.models._noise import Noise, SteadyFilter, _steady_filter
 from nopg.models._one_step import Prediction
@@ -172,6 +173,26 @@ def test_a_column_varies_by_more_than_rounding(range_: float, *, varies: bool) -
     assert _varies(np.array([0.0, range_]), 1.0) is varies
 
 
+def test_delays_up_to_thirty_steps_are_searched_with_six_actions_beyond() -> None:
+    search = _delay_search(table(1_000), None)
+    assert (search.most, search.tail) == (30, 6)
+
+
+def test_the_default_search_leaves_five_rows_for_each_input() -> None:
+    # With 25 rows before them 175 rows have 1 + 7 + 26 inputs; with 26, 174 rows have 35.
+    assert _delay_search(table(200), None).most == 25 - 6
+
+
+@pytest.mark.parametrize(("most", "unsure"), [(9, True), (10, False)])
+def test_a_search_of_fewer_than_ten_steps_is_a_doubt(most: int, *, unsure: bool) -> None:
+    assert ("runs" in _doubts((), {}, DelaySearch(table(), most, 6), default=True)) is unsure
+
+
+@pytest.mark.parametrize(("share", "doubts"), [(0.9e-3, 1), (1.1e-3, 0)])
+def test_an_action_follows_the_columns_if_a_thousandth_of_it_is_its_own(share: float, doubts: int) -> None:
+    assert len(_doubts_of(Delay(3, 3, 3, share), 30)) == doubts
+
+
 # Angles
 
 
@@ -190,6 +211,14 @@ def test_a_value_moves_as_a_fifth_of_the_rows_around_or_a_hundred(rows: int, wid
     numbers = np.arange(float(rows))
     drawn = ExogenousMoves.of(numbers, numbers).draw(np.full(2, rows / 2), np.array([-40.0, 40.0]))
     assert (drawn[1] - drawn[0] + 1).item() == width
+
+
+@pytest.mark.parametrize(("apart", "taken"), [(0.7e-9, 600.0), (1.5e-9, 599.0)])
+def test_values_within_a_billionth_of_their_range_move_alike(apart: float, taken: float) -> None:
+    numbers = np.arange(1_000.0)
+    values = numbers.copy()
+    values[600] = 599.0 + 999.0 * apart
+    assert ExogenousMoves.of(values, numbers).draw(np.array([500.0]), np.array([40.0])).item() == taken
 
 
 # Excitation
