@@ -11,12 +11,13 @@ import torch
 from models.test_memory import residuals_of
 from nopg._typing import FloatArray
 from nopg.data import Transitions
+from nopg.errors import DataError
 from nopg.models._chart_selection import _best, _Search
 from nopg.models._charts import Charts
 from nopg.models._delays import Delay, DelaySearch, LagTable, _varies, nested_coefficients
 from nopg.models._excitation import Excitation, fit_variances, noise_share
 from nopg.models._known_columns import ExogenousMoves, KnownColumns
-from nopg.models._lag_selection import _delay_search, _doubts, _doubts_of
+from nopg.models._lag_selection import Orders, OrderSearch, _delay_search, _doubts, _doubts_of, select_lags
 from nopg.models._limits import logged_turns
 from nopg.models._noise import Noise, SteadyFilter, _steady_filter
 from nopg.models._one_step import Prediction
@@ -151,11 +152,13 @@ def test_a_filter_looks_back_over_forty_steps() -> None:
 # Delays
 
 
-def table(rows: int = 200) -> LagTable:
+def recording(rows: int = 200) -> Transitions:
     s, a = np.random.default_rng(0).normal(size=(2, rows, 1))
-    return LagTable.of(
-        Transitions.from_arrays(s, a, np.zeros(rows), np.roll(s, -1, 0), episodes=np.zeros(rows, int))
-    )
+    return Transitions.from_arrays(s, a, np.zeros(rows), np.roll(s, -1, 0), episodes=np.zeros(rows, int))
+
+
+def table(rows: int = 200) -> LagTable:
+    return LagTable.of(recording(rows))
 
 
 def test_three_earlier_values_enter_one_by_one_and_those_before_as_means() -> None:
@@ -191,6 +194,27 @@ def test_a_search_of_fewer_than_ten_steps_is_a_doubt(most: int, *, unsure: bool)
 @pytest.mark.parametrize(("share", "doubts"), [(0.9e-3, 1), (1.1e-3, 0)])
 def test_an_action_follows_the_columns_if_a_thousandth_of_it_is_its_own(share: float, doubts: int) -> None:
     assert len(_doubts_of(Delay(3, 3, 3, share), 30)) == doubts
+
+
+def test_up_to_four_lags_and_further_actions_are_tried_by_rollouts_of_ten_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = list[tuple[int, ...]]()
+
+    def choose(search: OrderSearch, shortest: Orders, own: int, window: int) -> Orders:
+        tried.append((search.horizon, own, window))
+        return shortest
+
+    monkeypatch.setattr(OrderSearch, "choose", choose)
+    select_lags(recording(), most=8)
+    assert tried == [(10, 4, 4)]
+
+
+def test_delays_take_two_rows_for_each_input() -> None:
+    # 44 rows for 1 + 6 + 15 inputs, with 14 rows before them and 9 after.
+    select_lags(recording(67), most=8)
+    with pytest.raises(DataError, match="43 rows"):
+        select_lags(recording(66), most=8)
 
 
 # Angles
