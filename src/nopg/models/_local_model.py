@@ -116,8 +116,6 @@ class LocalModelConfig(ModelConfig):
         return cls(unknown_value=settings.number("unknown_value"))
 
 
-# Margins beyond the logged range up to which declared actions are taken; there hardly anything is unknown.
-_REACH = 1.0
 # Predicted rewards are below the lowest logged one by at most this multiple of the logged range.
 _REWARD_MARGIN_BELOW = 1.0
 # A column with a lower R² on held-out rows is fitted poorly.
@@ -240,15 +238,16 @@ class LocalModel:
     def action_limits(self) -> Tensor:
         """Lowest and highest actions of a controller, shape (2, d_a).
 
-        Declared bounds, as far as the log knows what actions do there; without them the logged range.
+        Declared bounds, up to a margin beyond the logged range, where little is unknown. Without bounds
+        the logged range.
         """
         d_s, support = self.num_states, self.support
         logged = torch.stack([self.data.actions.amin(dim=0), self.data.actions.amax(dim=0)])
         declared, margin = torch.stack(action_limits(self.data)), torch.as_tensor(support.margin[d_s:])
         return torch.stack(
             [
-                torch.maximum(declared[0], logged[0] - _REACH * margin),
-                torch.minimum(declared[1], logged[1] + _REACH * margin),
+                torch.maximum(declared[0], logged[0] - margin),
+                torch.minimum(declared[1], logged[1] + margin),
             ]
         )
 
