@@ -41,8 +41,8 @@ def test_a_name_that_is_no_word_is_quoted() -> None:
 
 def test_a_linear_law_of_many_columns_is_a_formula() -> None:
     names = [f"x{k}" for k in range(40)]
-    law = Expression("trim + " + " + ".join(f"gain_{name} * ({name} - 0.5)" for name in names))
-    assert law.names == ("trim", *(part for name in names for part in (f"gain_{name}", name)))
+    law = Expression("offset + " + " + ".join(f"k_{name} * {name}" for name in names))
+    assert law.names == ("offset", *(part for name in names for part in (f"k_{name}", name)))
 
 
 def test_names_are_those_of_columns_not_of_functions() -> None:
