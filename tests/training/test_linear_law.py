@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,16 @@ def regulator_of(data: Transitions, discount: float = 0.8) -> Regulator:
     regulator = fit.regulator(discount) if fit else None
     assert regulator is not None
     return regulator
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # of scipy
+@pytest.mark.parametrize("growth", [1e150, 1e200])
+def test_a_plant_that_runs_away_has_no_regulator(growth: float) -> None:
+    s, a = np.random.default_rng(0).normal(size=(2, 60, 1))
+    fit = LinearQuadraticFit.of(Transitions.from_arrays(s, a, -np.square(s)[:, 0], 0.5 * s + a))
+    assert fit is not None
+    assert fit.solve(0.9) is not None
+    assert replace(fit, F=growth * fit.F).solve(0.9) is None
 
 
 def test_formulas_of_a_regulator_act_as_it_does() -> None:

@@ -153,7 +153,7 @@ class LinearQuadraticFit:
         Q, N, R = cost[: len(F), : len(F)], cost[: len(F), len(F) :], cost[len(F) :, len(F) :]
         try:
             P = linalg.solve_discrete_are(F, B, Q, R, s=N)
-        except np.linalg.LinAlgError:
+        except (np.linalg.LinAlgError, ValueError):  # "Reordering … failed" of an ill-conditioned pencil
             return None
         return np.linalg.solve(R + B.T @ P @ B, B.T @ P @ F + N.T), P
 
