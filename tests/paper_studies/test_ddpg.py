@@ -1,17 +1,12 @@
 """DDPG on a log and online: the same seed, the same controller, no traces."""
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytest
 import torch
 
 from nopg._seeding import generator
 from nopg.data import Transitions
 from nopg.envs import Pendulum, collect_uniform
-from nopg.errors import ArgumentError
 from studies.baselines import Snapshot, train_offline_ddpg, train_online_ddpg
 
 DATA = collect_uniform(Pendulum(), 64, seed=0)
@@ -34,26 +29,6 @@ def test_the_same_seed_gives_the_same_controller_however_many_snapshots_are_take
     assert bool((actions(first).abs() <= 2.0).all())
     assert torch.equal(actions(first), actions(again))
     assert not torch.equal(actions(first), actions(other))
-
-
-def test_nothing_is_printed_no_folder_is_left_and_generators_are_given_back(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[index] # noqa: NPY002
-    short()
-    assert torch.equal(before[0], torch.get_rng_state())
-    assert np.array_equal(before[1], np.random.get_state()[1])  # type: ignore[index] # noqa: NPY002
-    assert capfd.readouterr() == ("", "")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="steps as a positive multiple of snapshots"):
-        short(steps=121)
-    with pytest.raises(ArgumentError, match="updates as a positive multiple of snapshots"):
-        train_offline_ddpg(DATA, discount=0.9, updates=10, snapshots=3)
 
 
 def test_offline_it_finds_the_best_action_of_a_one_step_task() -> None:

@@ -30,18 +30,6 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     return command
 
 
-def test_a_wrong_call_is_one_line_and_no_traceback(run: Run, tmp_path: Path) -> None:
-    assert "invalid choice: 'pendulum'" in run("pendulum")[1]
-    code, output = run("pendulum-grid", "--method", "pwis")
-    assert code == 1
-    assert "pendulum-grid has no such run; its methods are nopg-d, nopg-s, its sizes 200" in output
-    drives = tmp_path / "drives.csv"
-    drives.write_text("a,b\n1,2\n")
-    assert "has the columns" in run("mountain-car", "--demonstrations", str(drives))[1]
-    assert "cannot read demonstrations" in run("mountain-car", "--demonstrations", "no-such-file.csv")[1]
-    assert "does not learn from demonstrations" in run("cart-pole", "--demonstrations", str(drives))[1]
-
-
 def test_only_runs_without_a_record_are_made(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
