@@ -130,7 +130,7 @@ def test_fit_prints_json_alone_and_starts_where_it_is_told_to(tank: Path, tmp_pa
         ),
         (["evaluate", "TANK", "TANK"], "is not a saved controller"),
         (["evaluate", "FITTED"], "no log is given; name its file"),
-        (["export", "FITTED", "tank.exe"], "'tank.exe' is no .onnx, .c or .fmu"),
+        (["export", "FITTED", "tank.exe"], "'tank.exe' does not end in .onnx, .c or .fmu"),
         (["report", "FITTED", "--region", "depth > 1"], "'depth' in the region 'depth > 1' is not known"),
         (["report", "FITTED", "-o", "TANK"], "exists already; give another name, or --overwrite"),
         (["report", "BARE"], "was saved without its data"),

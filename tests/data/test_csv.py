@@ -95,7 +95,7 @@ REFUSED: dict[str, Any] = {
     "mixed date formats": (
         dated("31.03.2024 12:00", "2024-03-31 13:00"),
         TIMED,
-        "'2024-03-31 13:00' at line 3.*no date like '31.03.2024 12:00'.*by a time format",
+        "'2024-03-31 13:00' at line 3.*not a date like '31.03.2024 12:00'.*by a time format",
     ),
     "day first and month first": (
         dated("31/03/2024", "04/25/2024"),
@@ -107,7 +107,7 @@ REFUSED: dict[str, Any] = {
         TIMED,
         "which number of '03/04/2024 12:00 PM' is the day.*by a time format",
     ),
-    "no such day": (dated("30.02.2024", "01.03.2024"), TIMED, "'30.02.2024' at line 2.*no date"),
+    "no such day": (dated("30.02.2024", "01.03.2024"), TIMED, "'30.02.2024' at line 2.*not a date"),
     "another time format": (
         dated("31.03.2024", "01.04.2024"),
         TIMED | {"time_format": "%Y-%m-%d"},

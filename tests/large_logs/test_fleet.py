@@ -217,7 +217,7 @@ def test_the_command_line_summarizes_plants_and_trains_for_one(folder: Path, tmp
     brief = ("--set", "updates=1", "--policy", "deterministic")
     run("fit", summary, "--plant", NEW, "-g", "0.5", "-o", out, *brief)
     assert nopg.load(out).discount == 0.5
-    assert "no summary of several plants" in run(
+    assert "not a summary of several plants" in run(
         "fit", str(folder), "--plant", NEW, "-g", "0.9", "-o", str(tmp_path / "other"), code=1
     )
 
