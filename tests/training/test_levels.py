@@ -184,7 +184,7 @@ def test_policies_that_do_not_keep_the_levels_are_refused(result: TrainingResult
     network = MLPPolicy.from_data(data.features, data.actions, rng=generator(0, "other"))
     with pytest.raises(ArgumentError, match="must be the same"):
         nopg.optimize(data, 0.9, policy=QuantizedPolicy(network, [[-1.0, 1.0]]))
-    with pytest.raises(ArgumentError, match="keeps them"):
+    with pytest.raises(ArgumentError, match="does not keep them"):
         replace(result, policy=Controller(network, data.schema)).save(tmp_path / "other")
 
 
