@@ -22,7 +22,7 @@ from nopg.inspect._episodes import (
     stuck_finding,
 )
 from nopg.inspect._excitation import ActionExcitation, excitation_finding
-from nopg.inspect._findings import Finding, Grade, graded, warning
+from nopg.inspect._findings import Finding, Grade, error, graded, warning
 from nopg.inspect._stated_cost import stated_cost
 from nopg.inspect._wording import count_of, share_of, shortened
 from nopg.models._log_summary import LogSummary
@@ -193,7 +193,7 @@ def many_columns(schema: Schema) -> Finding | None:
     """Return the finding about more state columns than local models are made for; None if they are few."""
     if (count := len(schema.measured)) <= _MOST_COLUMNS:
         return None
-    return warning(
+    return error(
         "columns",
         f"{count} state columns are measured; local models are made for up to {_MOST_COLUMNS}",
         "Leave out what repeats other columns and what the controller can do without",
