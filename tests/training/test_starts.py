@@ -179,8 +179,9 @@ def test_the_unit_of_the_rewards_does_not_change_the_policy(
     grid: Transitions, model: str, start: list[float]
 ) -> None:
     unit = 1e9
-    here = trained(grid, start, model=model, updates=10)
-    there = trained(replace(grid, rewards=unit * grid.rewards), start, model=model, updates=10)
+    how: dict[str, Any] = {"model": model, "updates": 10, "policy": "deterministic"}
+    here = trained(grid, start, **how)
+    there = trained(replace(grid, rewards=unit * grid.rewards), start, **how)
     # Ten steps of 10⁻²; each divides gradients whose rounding is 10⁻¹⁴ or so of their norm.
     torch.testing.assert_close(
         parameters(there.policy.policy), parameters(here.policy.policy), rtol=0, atol=1e-9
