@@ -45,9 +45,9 @@ output only) are baselines of `nopg.baselines`. `td3bc` and `iql` are d3rlpy's, 
 through an ensemble of neural models, `neural-mpc` the cross-entropy method on the same ensemble. `nopg` is
 `nopg.optimize` with nothing set, `planner` is `nopg.planning.Planner` on its model, with its value at the end
 of plans as long as those of `neural-mpc`. `judge` is what `nopg.compare` would choose among `nopg`,
-`cloning`, `lqr`, `mpc` and the logged controller: the simplest than which no other is significantly better.
-In these records `lqr` keeps the logged actions, `nopg` the bounds as far as the log knows them, `mpc` and
-`simc` the bounds; `nopg` has logs 0 and 1.
+`cloning`, `lqr`, `mpc` and the logged controller: the simplest of the best verdict than which no other is
+better with 90 % probability. `lqr`, `mpc` and `simc` keep the bounds, `nopg` keeps them as far as the log
+knows them; `nopg` and `lqr` have logs 0 and 1.
 """
 
 
