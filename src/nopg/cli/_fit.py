@@ -247,7 +247,7 @@ def _in_words(result: TrainingResult) -> dict[str, str]:
     fits = result.evaluator.model.learned_fits
     unjudged = "none with the paper's model; `nopg report` evaluates the controller on the local model"
     return rows | {
-        "verdict": ": ".join(filter(None, (result.verdict or unjudged, "; ".join(result.reasons)))),
+        "verdict": "\n- ".join((result.verdict or unjudged, *result.reasons)),
         "notes": "\n".join(result.notes),
         "leaves the data": f"{100 * result.unknown_mass:.2f} % of the time, discounted",
         "held-out R²": ", ".join(f"{fit.name} {fit.r_squared:.3f}" for fit in fits),

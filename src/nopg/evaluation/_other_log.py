@@ -64,7 +64,7 @@ class LogEvaluation:
             whose, more = "this", "; see `nopg monitor` for what they earned"
         return {
             "predicted return": _in_interval(one),
-            "verdict": ": ".join((one.verdict, *("; ".join(one.reasons),) * bool(one.reasons))),
+            "verdict": "\n- ".join((one.verdict, *one.reasons)),
             "notes": "\n".join(one.notes),
             "leaves the data": f"{100 * one.unknown_mass:.2f} % of the time, discounted",
             "by the training": _in_interval(self.predicted) if self.predicted else "saved without its data",

@@ -136,11 +136,11 @@ def optimize(
     simple = limits if policy == "auto" and not constraints and not data.schema.levels else None
     judged = judge(training, Controller(actor, data.schema), laws, simple)
     judged = judged if training is evaluator else judged.assessed_by(evaluator)
+    line.close()
     _warn(doubts_of(judged))
     start = f"{judged.kept} (kept: no network is better with 90 % probability)" if judged.kept else start
     found, chosen = judged.assessment, judged.controller
     solution = solution_under(problem, chosen.policy, paths=found.paths)
-    line.close()
     return made(chosen, solution, found, evaluator=evaluator, history=history, start=start, constraints=kept)
 
 
