@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
     "docstrings",
     "links",
     "mathml",
@@ -29,6 +30,8 @@ exclude_patterns = ["_build", "decisions"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 highlight_language = "text"
+copybutton_prompt_text = r">>> |\.\.\. "  # what is copied runs
+copybutton_prompt_is_regexp = True
 
 # Reference: every name of every package's `__all__`, from its docstring.
 default_role = "py:obj"

@@ -75,9 +75,9 @@ def optimize(
             or a new one. 'auto' is the supplement's network of 50 units, or the linear feedback of least
             squares and LQR where the network is not better with 90 % probability and there are no
             constraints or levels; 'deterministic' and 'gaussian' are networks. Or a controller by its
-            structure, 'p', 'pi', 'pid' or 'linear', or `ControlStructure('pi', follows={'level':
-            'setpoint'})`; or your own `Formulas`. Earlier values that a structure needs become columns of the
-            data.
+            structure, 'p', 'pi', 'pid' or 'linear', or
+            `ControlStructure('pi', follows={'level': 'setpoint'})`; or your own `Formulas`. Earlier values
+            that a structure needs become columns of the data.
         model: 'local' fits local polynomials to the plant and solves a multi-step Bellman equation on them;
             'paper' is the Nadaraya-Watson model of the paper and its equation. `LocalModel.Config(…)` and
             `PaperModel.Config(…)` change their settings.
